@@ -1,0 +1,55 @@
+"""One exception tree: everything a user can cause and mend is a ``PencilError``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class PencilError(Exception):
+    """A mistake a user can mend. The message names the field, the value and the remedy."""
+
+
+class ConfigError(PencilError):
+    """One or more settings are wrong; the message lists all of them."""
+
+
+class DataError(PencilError):
+    """Examples or labels could not be read as asked."""
+
+
+class RunError(PencilError):
+    """A run directory is missing, incomplete, or not what the command needs."""
+
+
+class MissingExtraError(PencilError):
+    """An optional package is needed; the message carries the pip command."""
+
+
+class FlipWarning(UserWarning):
+    """A certificate: with these settings no label can flip."""
+
+
+def need(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional package, or say exactly how to install it.
+
+    Args:
+        module: The module to import, e.g. ``"pyarrow.parquet"``.
+        extra: The extra of this distribution that brings it.
+        purpose: What it is needed for, as the end of "... is needed to".
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{package} is needed to {purpose}; install it with: pip install 'pencil-labels[{extra}]' ({error})"
+        ) from error
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the nearest known word, or nothing where none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

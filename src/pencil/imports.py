@@ -1,0 +1,62 @@
+"""A user's own objects by import path, ``package.module:attribute``."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from pencil.errors import ConfigError, did_you_mean
+
+
+def import_object(path: str, *, field: str) -> Any:
+    """The object at an import path.
+
+    Modules are looked up on ``sys.path`` as it stands: who wants the current directory on it puts it there.
+
+    Args:
+        path: ``"package.module:attribute"``; the attribute may be dotted.
+        field: The setting the path came from, for the message when it is wrong.
+
+    Raises:
+        ConfigError: Naming the field, the path and the remedy.
+    """
+    module_name, colon, attribute = path.partition(":")
+    dotted = [*module_name.split("."), *attribute.split(".")]
+    if not colon or not all(part.isidentifier() for part in dotted):
+        raise ConfigError(f"{field} = {path!r} is no import path; write it as 'package.module:attribute'")
+    target: Any = _module(module_name, path, field)
+    for name in attribute.split("."):
+        target = _attribute(target, name, path, field)
+    return target
+
+
+def _module(name: str, path: str, field: str) -> ModuleType:
+    importlib.invalidate_caches()  # the file may be younger than the interpreter's view of its folder
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{field} = {path!r}: {_missing(name, error)}") from error
+    except Exception as error:  # a user's module may fail in any way as it is imported
+        raise ConfigError(
+            f"{field} = {path!r}: importing {name} failed, mend that module; {type(error).__name__}: {error}"
+        ) from error
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> str:
+    """Whether the module itself is out of reach, or something that it imports in turn."""
+    absent = error.name or name
+    if name == absent or name.startswith(f"{absent}."):
+        remedy = "run from the folder that holds it, add that folder to PYTHONPATH, or install it"
+        return f"no module {absent!r} found; {remedy}"
+    return f"module {name!r} imports {absent!r}, which is not installed; install it"
+
+
+def _attribute(target: Any, name: str, path: str, field: str) -> Any:
+    try:
+        return getattr(target, name)
+    except AttributeError as error:
+        owner = getattr(target, "__name__", type(target).__name__)
+        public = (known for known in dir(target) if not known.startswith("_"))
+        hint = did_you_mean(name, public) or "; check the name after the colon"
+        raise ConfigError(f"{field} = {path!r}: {owner} has no attribute {name!r}{hint}") from error
