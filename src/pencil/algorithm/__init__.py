@@ -1,0 +1,45 @@
+"""PENCIL itself: losses, the closed-form label update, phases, the method, certificates. Torch and nothing else."""
+
+from pencil.algorithm.certificates import flip_certificates
+from pencil.algorithm.losses import (
+    Direction,
+    Form,
+    classification_loss,
+    compatibility_loss,
+    cross_entropy,
+    entropy_loss,
+    kl_divergence,
+    network_loss,
+)
+from pencil.algorithm.method import Pencil, Step
+from pencil.algorithm.phases import Moment, Phase, moment_at, three_phases, total_epochs
+from pencil.algorithm.schedule import Cosine, Linear, Piecewise, Schedule, scaled, value_at
+from pencil.algorithm.update import as_distribution, start_label_logits, updated_label_logits
+
+__all__ = [
+    "Cosine",
+    "Direction",
+    "Form",
+    "Linear",
+    "Moment",
+    "Pencil",
+    "Phase",
+    "Piecewise",
+    "Schedule",
+    "Step",
+    "as_distribution",
+    "classification_loss",
+    "compatibility_loss",
+    "cross_entropy",
+    "entropy_loss",
+    "flip_certificates",
+    "kl_divergence",
+    "moment_at",
+    "network_loss",
+    "scaled",
+    "start_label_logits",
+    "three_phases",
+    "total_epochs",
+    "updated_label_logits",
+    "value_at",
+]

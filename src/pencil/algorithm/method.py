@@ -1,0 +1,126 @@
+"""PENCIL as a pure function: logits and label rows in, a loss and new label rows out.
+
+The method owns no table and no clock. Whoever runs it (the engine, or anybody's own loop through
+``LabelLearner``) gathers the rows of a batch, calls, and scatters what comes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from pencil.algorithm.losses import Direction, Form, classification_loss, cross_entropy, network_loss
+from pencil.algorithm.phases import Moment
+from pencil.algorithm.schedule import Schedule, lowest, scaled
+from pencil.algorithm.update import start_label_logits, updated_label_logits
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a method answers for a batch.
+
+    Attributes:
+        loss: One value per example (B,), to be averaged and differentiated by the caller.
+        rows: The rows' new values (B, W), or None where they stay as they are.
+    """
+
+    loss: Tensor
+    rows: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pencil:
+    """Probabilistic end-to-end noise correction (Yi & Wu, CVPR 2019), in knobs without units.
+
+    Attributes:
+        label_rate: η = λ / (B c), the label step per visit during the correction phase. May be a schedule.
+        pull: κ = c α, how strongly labels are held to the given ones.
+        entropy_weight: β, the weight of L_e during the correction phase.
+        form: The compatibility loss, ``printed`` in the paper or as in the authors' ``reference`` program.
+            With the printed form and κ >= 1 no label can flip at small η (see ``certificates``).
+        direction: KL(f || y^d) (Eq. 4, ``prediction_label``) or KL(y^d || f) (Eq. 2, ``label_prediction``).
+        initial_gap: K of Eq. 8, the label logit of the given class at the start.
+        divide_by_classes: Keep Eq. 9's factor 1/c on the network's loss. The paper's learning rates assume
+            it; without it a learning rate means the same for every class count.
+    """
+
+    label_rate: Schedule = 1.0
+    pull: float = 1.0
+    entropy_weight: float = 0.8
+    form: Form = "reference"
+    direction: Direction = "prediction_label"
+    initial_gap: float = 10.0
+    divide_by_classes: bool = False
+    name: Literal["pencil"] = "pencil"
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(Form):
+            raise ValueError(f"form: {self.form!r} is unknown; use one of {', '.join(get_args(Form))}")
+        if self.direction not in get_args(Direction):
+            raise ValueError(
+                f"direction: {self.direction!r} is unknown; use one of {', '.join(get_args(Direction))}"
+            )
+        if not self.initial_gap > 0:
+            raise ValueError(f"initial_gap: {self.initial_gap} must be above 0")
+        for name, value in (("pull", self.pull), ("entropy_weight", self.entropy_weight)):
+            if not value >= 0:
+                raise ValueError(f"{name}: {value} must not be negative")
+        if not lowest(self.label_rate) >= 0:
+            raise ValueError(f"label_rate: {self.label_rate} must not be negative")
+
+    @classmethod
+    def from_paper(
+        cls, *, lambda_: Schedule, alpha: float, beta: float, batch_size: int, num_classes: int, form: Form
+    ) -> Pencil:
+        """The method in the paper's terms: η = λ / (B c), κ = c α, and Eq. 9's 1/c kept.
+
+        ``form`` has no default: the paper prints one compatibility loss and its program runs another.
+        """
+        return cls(
+            label_rate=scaled(lambda_, 1 / (batch_size * num_classes)),
+            pull=num_classes * alpha,
+            entropy_weight=beta,
+            form=form,
+            divide_by_classes=True,
+        )
+
+    def row_width(self, num_classes: int) -> int:
+        """A row is ỹ: one logit per class."""
+        return num_classes
+
+    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
+        """Eq. 8: the rows (B, C) as training begins."""
+        return start_label_logits(given, num_classes, self.initial_gap)
+
+    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
+        """Eq. 7: y^d (B, C), the belief about the true labels that these rows hold."""
+        return rows.softmax(dim=1)
+
+    def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
+        """The loss of a batch and its rows' new values, by the phase's rule (Sec. 3.6).
+
+        backbone: cross entropy with the given labels. correction: L_c + β L_e, and the labels move.
+        finetune: L_c alone, labels at rest.
+        """
+        if moment.phase.name == "backbone":
+            return Step(cross_entropy(logits, given))
+        scale = 1 / logits.shape[1] if self.divide_by_classes else 1.0
+        if moment.phase.name == "finetune":
+            return Step(scale * classification_loss(logits, rows, self.direction))
+        loss = scale * network_loss(logits, rows, self.entropy_weight, self.direction)
+        return Step(loss, self.moved_rows(logits, rows, given, moment))
+
+    def moved_rows(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Tensor:
+        """One closed-form label update at this moment's label rate."""
+        return updated_label_logits(
+            rows,
+            logits.detach().to(torch.promote_types(logits.dtype, rows.dtype)).softmax(dim=1),
+            given,
+            label_rate=moment.value(self.label_rate),
+            pull=self.pull,
+            form=self.form,
+            direction=self.direction,
+        )

@@ -1,0 +1,76 @@
+"""The three phases of a run (Sec. 3.6) and the clock that tells which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pencil.algorithm.schedule import Schedule, value_at
+
+PhaseName = Literal["backbone", "correction", "finetune"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A stretch of epochs with one purpose.
+
+    ``backbone`` is the paper's backbone learning, ``correction`` its PENCIL learning, ``finetune`` its final
+    fine-tuning. Every method sees the same phases, so a comparison shares its optimiser settings.
+    """
+
+    name: PhaseName
+    epochs: int
+    learning_rate: Schedule
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(PhaseName):
+            raise ValueError(f"name: {self.name!r} is unknown; use one of {', '.join(get_args(PhaseName))}")
+        if self.epochs < 0:
+            raise ValueError(f"epochs: {self.epochs} must not be negative")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where training stands: a phase, and how many of its epochs have passed (with fractions)."""
+
+    phase: Phase
+    elapsed: float
+
+    def value(self, schedule: Schedule) -> float:
+        """A schedule's value at this moment."""
+        return value_at(schedule, self.elapsed, self.phase.epochs)
+
+    @property
+    def learning_rate(self) -> float:
+        """The network's learning rate at this moment."""
+        return self.value(self.phase.learning_rate)
+
+
+def total_epochs(phases: Sequence[Phase]) -> int:
+    """Epochs of all phases together."""
+    return sum(phase.epochs for phase in phases)
+
+
+def moment_at(phases: Sequence[Phase], epoch: float) -> Moment:
+    """The moment after ``epoch`` epochs of the whole run; past the end it stays at the end."""
+    begun = 0.0
+    for phase in phases:
+        if epoch < begun + phase.epochs:
+            return Moment(phase, epoch - begun)
+        begun += phase.epochs
+    last = next((phase for phase in reversed(phases) if phase.epochs), None)
+    if last is None:
+        raise ValueError("phases: at least one phase needs an epoch")
+    return Moment(last, float(last.epochs))
+
+
+def three_phases(
+    backbone: int, correction: int, finetune: int, *, learning_rate: Schedule, finetune_rate: Schedule
+) -> tuple[Phase, ...]:
+    """The paper's plan: a fixed high rate while labels move, a falling one to fine-tune."""
+    return (
+        Phase(name="backbone", epochs=backbone, learning_rate=learning_rate),
+        Phase(name="correction", epochs=correction, learning_rate=learning_rate),
+        Phase(name="finetune", epochs=finetune, learning_rate=finetune_rate),
+    )

@@ -1,0 +1,93 @@
+"""The label update in closed form.
+
+Legend: as in ``losses``; y = y^d = softmax(ỹ), f = softmax(logits).
+
+With y = softmax(ỹ) and the per-example losses L_c = KL(f || y) and L_o,
+
+    dL_c/dỹ = y - f                                    (times 1/c in Eq. 9)
+    dL_o/dỹ = y - ŷ                                    printed
+    dL_o/dỹ = y ⊙ (d - <y, d>),  d = softmax(y) - ŷ    reference
+
+so the paper's step ỹ <- ỹ - λ dL/dỹ on a batch mean over B examples is
+
+    ỹ <- ỹ - η [ (y - f) + κ dL_o/dỹ ],    η = λ / (B c),  κ = c α.
+
+η (label rate) and κ (pull) have no units: they keep their meaning when batch size, class count, world size or
+accumulation change. No automatic differentiation passes through the label table. Every term sums to zero over
+the classes, so an update never moves the mean of a row.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pencil.algorithm.losses import Direction, Form
+
+
+def as_distribution(given: Tensor, num_classes: int) -> Tensor:
+    """ŷ as distributions (B, C), from class indices (B,) or distributions (B, C)."""
+    if given.dim() == 2:
+        return given if given.is_floating_point() else given.float()
+    return F.one_hot(given.long(), num_classes).float()
+
+
+def start_label_logits(given: Tensor, num_classes: int, initial_gap: float = 10.0) -> Tensor:
+    """Eq. 8, ỹ = K ŷ, for hard labels; for soft ones its exact continuation ỹ = log(1 + ŷ (e^K - 1)).
+
+    Both give y^d = (ŷ (e^K - 1) + 1) / (e^K - 1 + c): ŷ mixed with a little of the uniform distribution.
+    K ŷ itself would sharpen a soft label: votes of 6 to 4 would start as 88 to 12.
+    """
+    labels = as_distribution(given, num_classes)
+    # log((1 - ŷ) + ŷ e^K), which stays finite for any K.
+    return torch.logaddexp((1 - labels).clamp_min(0).log(), labels.log() + initial_gap)
+
+
+def classification_gradient(probs: Tensor, labels: Tensor, direction: Direction) -> Tensor:
+    """dL_c/dỹ (B, C): y - f for KL(f || y); y ⊙ (g - <y, g>) with g = log y - log f for KL(y || f)."""
+    if direction == "prediction_label":
+        return labels - probs
+    tiny = 1e-30  # KL(y || f) has no bound; where f underflows the step still must be finite
+    ratio = labels.clamp_min(tiny).log() - probs.clamp_min(tiny).log()
+    return labels * (ratio - (labels * ratio).sum(dim=1, keepdim=True))
+
+
+def compatibility_gradient(labels: Tensor, given: Tensor, form: Form) -> Tensor:
+    """dL_o/dỹ (B, C): y - ŷ as printed; y ⊙ (d - <y, d>), d = softmax(y) - ŷ, in the reference form."""
+    if form == "printed":
+        return labels - given
+    residual = labels.softmax(dim=1) - given
+    return labels * (residual - (labels * residual).sum(dim=1, keepdim=True))
+
+
+def updated_label_logits(
+    label_logits: Tensor,
+    probs: Tensor,
+    given: Tensor,
+    *,
+    label_rate: float,
+    pull: float,
+    form: Form = "reference",
+    direction: Direction = "prediction_label",
+) -> Tensor:
+    """One visit: ỹ - η [ dL_c/dỹ + κ dL_o/dỹ ], for a batch of rows.
+
+    Args:
+        label_logits: ỹ (B, C).
+        probs: f (B, C), the network's prediction.
+        given: ŷ as class indices (B,) or distributions (B, C).
+        label_rate: η = λ / (B c).
+        pull: κ = c α.
+        form: Which compatibility loss, see ``compatibility_gradient``.
+        direction: Which KL divergence, see ``classification_gradient``.
+
+    Returns:
+        The new ỹ (B, C). The arguments are left as they are.
+    """
+    labels = label_logits.softmax(dim=1)
+    gradient = classification_gradient(probs, labels, direction)
+    if pull:
+        target = as_distribution(given, labels.shape[1]).to(labels.dtype)
+        gradient = gradient + pull * compatibility_gradient(labels, target, form)
+    return label_logits - label_rate * gradient
