@@ -1,0 +1,52 @@
+"""Where examples come from: readers, noise, the order of rows, batches ready for the network."""
+
+from pencil.data.augment import Augment, Normalize, channel_statistics
+from pencil.data.cifar import read_cifar
+from pencil.data.examples import DatasetInputs, Examples, Inputs, RowNumbers, Splits, TensorInputs
+from pencil.data.features import read_features
+from pencil.data.folder import read_image_folder
+from pencil.data.idx import read_idx
+from pencil.data.label_files import read_label_file, write_label_file
+from pencil.data.loader import fetch_batches
+from pencil.data.manifest import read_manifest
+from pencil.data.noise import (
+    cifar10_matrix,
+    circular_matrix,
+    instance_dependent_noise,
+    symmetric_matrix,
+    transition_noise,
+)
+from pencil.data.ownership import owned_rows, span
+from pencil.data.prepare import Preparation
+from pencil.data.randomness import mixed_seed
+from pencil.data.sampler import EpochSampler
+
+__all__ = [
+    "Augment",
+    "DatasetInputs",
+    "EpochSampler",
+    "Examples",
+    "Inputs",
+    "Normalize",
+    "Preparation",
+    "RowNumbers",
+    "Splits",
+    "TensorInputs",
+    "channel_statistics",
+    "cifar10_matrix",
+    "circular_matrix",
+    "fetch_batches",
+    "instance_dependent_noise",
+    "mixed_seed",
+    "owned_rows",
+    "read_cifar",
+    "read_features",
+    "read_idx",
+    "read_image_folder",
+    "read_label_file",
+    "read_manifest",
+    "span",
+    "symmetric_matrix",
+    "transition_noise",
+    "write_label_file",
+]

@@ -1,0 +1,174 @@
+"""What a reader answers with: examples whose rows have numbers, given labels and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from pencil.errors import DataError
+from pencil.stores import GivenLabels
+
+
+class Inputs(Protocol):
+    """The network's inputs by row number. Fetching is deterministic; augmentation happens later, in batches."""
+
+    def __len__(self) -> int: ...
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """The inputs (B, ...) of the rows numbered (B,): uint8 for images, any float for features."""
+        ...
+
+
+@dataclass(frozen=True)
+class TensorInputs:
+    """Inputs held in memory as one tensor (N, ...)."""
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        return self.values.shape[0]
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Rows of the tensor."""
+        return self.values[rows]
+
+
+@dataclass(frozen=True)
+class DatasetInputs:
+    """An indexed view of any map-style Dataset whose items are a tensor, or a tuple that begins with one."""
+
+    dataset: Dataset[Any]
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]  # Dataset has no __len__; map-style ones do
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Items stacked into a batch."""
+        return torch.stack([self._tensor(row) for row in rows.tolist()])
+
+    def _tensor(self, row: int) -> Tensor:
+        item = self.dataset[row]
+        value = item[0] if isinstance(item, tuple | list) else item
+        if not isinstance(value, Tensor):
+            raise DataError(
+                f"data set item {row} begins with a {type(value).__name__}, not a tensor; add a transform to tensors"
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class SubsetInputs:
+    """Some rows of other inputs, renumbered from 0: a view, whatever the base."""
+
+    base: Inputs
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Rows of the base."""
+        return self.base.fetch(self.rows[rows])
+
+
+@dataclass(frozen=True)
+class RowNumbers(Sequence[str]):
+    """Names for rows that have none of their own: "0", "1", ... without holding a list."""
+
+    num_rows: int
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __getitem__(self, index: Any) -> Any:
+        found = range(self.num_rows)[index]
+        return str(found) if isinstance(found, int) else [str(row) for row in found]
+
+
+@dataclass(frozen=True)
+class SubsetNames(Sequence[str]):
+    """Names of some rows, looked up when asked for."""
+
+    base: Sequence[str]
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.rows[index]
+        return self.base[int(found)] if found.dim() == 0 else [self.base[row] for row in found.tolist()]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One split of a data set.
+
+    Attributes:
+        inputs: The network's inputs by row.
+        labels: ŷ by row, as given (or as a noise generator made them).
+        class_names: One name per class.
+        ids: What identifies each row to its owner: a file name, or its number in the source.
+        reference: (N,) true labels where they are known. For measuring only; no method sees them.
+    """
+
+    inputs: Inputs
+    labels: GivenLabels
+    class_names: tuple[str, ...]
+    ids: Sequence[str]
+    reference: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {"inputs": len(self.inputs), "labels": len(self.labels), "ids": len(self.ids)}
+        if len(set(sizes.values())) != 1:
+            raise DataError(f"inputs, labels and ids differ in length: {sizes}")
+        if len(set(self.class_names)) != len(self.class_names):
+            twice = next(name for name in self.class_names if self.class_names.count(name) > 1)
+            raise DataError(f"two classes are called {twice!r}; give each a name of its own")
+        if self.reference is not None and len(self.reference) != len(self.labels):
+            raise DataError(f"{len(self.reference)} reference labels for {len(self.labels)} rows")
+        if len(self.class_names) != self.labels.num_classes:
+            raise DataError(f"{len(self.class_names)} class names for {self.labels.num_classes} classes")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return self.labels.num_classes
+
+    def subset(self, rows: Tensor) -> Examples:
+        """Some rows, renumbered from 0; their ids stay."""
+        return Examples(
+            inputs=_subset_inputs(self.inputs, rows),
+            labels=self.labels.subset(rows),
+            class_names=self.class_names,
+            ids=SubsetNames(self.ids, rows),
+            reference=None if self.reference is None else self.reference[rows],
+        )
+
+    def with_labels(self, labels: GivenLabels) -> Examples:
+        """The same examples with other given labels; the old ones become the reference where none is known."""
+        reference = self.labels.hard if self.reference is None else self.reference
+        return replace(self, labels=labels, reference=reference)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a data source offers: examples to train on and, where it has them, examples to test on."""
+
+    train: Examples
+    test: Examples | None = None
+
+
+def _subset_inputs(inputs: Inputs, rows: Tensor) -> Inputs:
+    """A view of a view is a view of what that views."""
+    if isinstance(inputs, SubsetInputs):
+        return SubsetInputs(inputs.base, inputs.rows[rows])
+    return SubsetInputs(inputs, rows)

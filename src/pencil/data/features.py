@@ -1,0 +1,203 @@
+"""Feature arrays in ``.npz`` or ``.npy`` files, as other tools write them.
+
+N: rows. D: features. C: classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs
+from pencil.data.label_files import as_tensor, load_array, npz_keys, read_label_file
+from pencil.errors import DataError
+from pencil.stores import GivenLabels
+
+FEATURE_ROLES: Mapping[str, tuple[str, ...]] = {
+    "features": ("feat", "features", "X", "train", "train_features", "X_train"),
+    "labels": ("labels", "y", "train_labels", "y_train"),
+    "test_features": ("test", "test_features", "X_test"),
+    "test_labels": ("test_labels", "y_test"),
+    "is_train": ("is_train",),
+    "names": ("names", "class_names"),
+    "ids": ("files", "ids", "train_ids"),
+    "test_ids": ("test_files", "test_ids"),
+}
+"""What an array can be, and the names under which it is looked for in an ``.npz``."""
+
+_BLOCK = 65536
+"""Rows checked at once, so that a mapped file larger than memory is never held whole."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_features(
+    path: str | Path,
+    *,
+    labels: str | Path | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> Splits:
+    """Read features and labels; features keep their type.
+
+    Args:
+        path: An ``.npz``, or an ``.npy`` of features (N, D) that all serve for training.
+        labels: A label file for the features' rows. An ``.npy`` of features needs it; for an ``.npz`` it
+            takes the place of the labels inside.
+        keys: For an ``.npz`` whose arrays have names of their own: role to array name. The roles are those of
+            ``FEATURE_ROLES``; an empty name leaves a role out.
+
+    Returns:
+        Train and, where there is one, test split: the test arrays, or the rows where is_train is false.
+    """
+    path = Path(path)
+    arrays = _read_arrays(path, dict(keys or {}), own_labels=labels is None)
+    if labels is not None:
+        arrays["labels"] = read_label_file(labels).numpy()
+    names = _class_names(arrays, path)
+    whole = _examples(arrays, "", names, path)
+    if "is_train" in arrays:
+        return _split(whole, arrays["is_train"], path)
+    return Splits(whole, _examples(arrays, "test_", names, path) if "test_features" in arrays else None)
+
+
+def _read_arrays(path: Path, keys: dict[str, str], *, own_labels: bool) -> Arrays:
+    """Arrays by role."""
+    if path.suffix.lower() == ".npz":
+        return _read_npz(path, keys, own_labels=own_labels)
+    if path.suffix.lower() != ".npy":
+        raise DataError(f"{path}: cannot read features from {path.suffix!r}; use .npz or .npy")
+    if own_labels:
+        raise DataError(f"{path}: an .npy holds features alone; give labels=<a file with a label per row>")
+    if keys:
+        raise DataError(f"{path}: an .npy has no arrays to choose from; leave out data.keys")
+    return {"features": load_array(path)}
+
+
+def _read_npz(path: Path, keys: dict[str, str], *, own_labels: bool) -> Arrays:
+    found = npz_keys(path)
+    unknown = sorted(set(keys) - set(FEATURE_ROLES))
+    if unknown:
+        raise DataError(f"keys: unknown role {', '.join(unknown)}; roles are {', '.join(FEATURE_ROLES)}")
+    chosen = {role: _choose(found, role, keys.get(role), path) for role in FEATURE_ROLES}
+    if not own_labels:
+        chosen["labels"] = None
+    _check_complete(chosen, found, path, own_labels=own_labels)
+    return {role: load_array(path, key) for role, key in chosen.items() if key}
+
+
+def _choose(found: list[str], role: str, asked: str | None, path: Path) -> str | None:
+    """The array for a role; two that fit are never chosen between silently."""
+    if asked:
+        if asked not in found:
+            raise DataError(f"{path}: no array {asked!r} for {role}; found {', '.join(found)}")
+        return asked
+    fitting = [key for key in FEATURE_ROLES[role] if key in found and asked is None]
+    if len(fitting) > 1:
+        raise DataError(
+            f"{path}: {' and '.join(fitting)} could all be the {role}; "
+            f"choose with data.keys.{role} = {fitting[0]!r}"
+        )
+    return fitting[0] if fitting else None
+
+
+def _check_complete(
+    chosen: Mapping[str, str | None], found: list[str], path: Path, *, own_labels: bool
+) -> None:
+    needed = ["features", "labels"] if own_labels else ["features"]
+    if chosen["test_features"] or chosen["test_labels"]:
+        needed += ["test_features", "test_labels"]
+    missing = [role for role in needed if not chosen[role]]
+    if missing:
+        expected = "; ".join(f"for {role} one of {', '.join(FEATURE_ROLES[role])}" for role in missing)
+        raise DataError(
+            f"{path}: found the arrays {', '.join(found)}; expected {expected}. "
+            f"Name another array with data.keys.{missing[0]} = NAME"
+        )
+    if chosen["is_train"] and chosen["test_features"]:
+        raise DataError(
+            f"{path}: both {chosen['is_train']} and {chosen['test_features']} tell what to test on; "
+            "leave one out: data.keys.is_train = '', or data.keys.test_features = '' and data.keys.test_labels = ''"
+        )
+
+
+def _class_names(arrays: Arrays, path: Path) -> tuple[str, ...]:
+    """The file's names, or "0", "1", ... for as many classes as the labels of all splits need."""
+    if "names" in arrays:
+        return tuple(_texts(arrays["names"], f"{path}: names"))
+    labels = [arrays[role] for role in ("labels", "test_labels") if role in arrays]
+    return tuple(str(number) for number in range(max(_class_count(array, path) for array in labels)))
+
+
+def _class_count(labels: NDArray[Any], path: Path) -> int:
+    if labels.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: labels must be class indices, found type {labels.dtype}; number the classes from 0"
+        )
+    if labels.ndim == 2:
+        return int(labels.shape[1])
+    return int(labels.max()) + 1 if labels.size else 0
+
+
+def _examples(arrays: Arrays, split: str, names: tuple[str, ...], path: Path) -> Examples:
+    """One split; its roles begin with ``split``, "" or "test_"."""
+    features, labels = arrays[f"{split}features"], arrays[f"{split}labels"]
+    values = as_tensor(features, f"{path}: {split}features")
+    if values.dim() < 2 or not len(values):
+        raise DataError(
+            f"{path}: {split}features must be (N, D) with N > 0, found shape {tuple(values.shape)}"
+        )
+    if labels.ndim not in (1, 2) or len(labels) != len(values):
+        raise DataError(
+            f"{path}: {split}labels must be (N,) or (N, C) with N = {len(values)}, found shape {labels.shape}"
+        )
+    _check_finite(values, f"{path}: {split}features")
+    given = GivenLabels.of(as_tensor(labels, f"{path}: {split}labels"), len(names))
+    return Examples(TensorInputs(values), given, names, _ids(arrays, split, len(values), path))
+
+
+def _ids(arrays: Arrays, split: str, rows: int, path: Path) -> Sequence[str]:
+    role = f"{split}ids"
+    if role not in arrays:
+        return RowNumbers(rows)
+    ids = _texts(arrays[role], f"{path}: {role}")
+    if len(ids) != rows:
+        raise DataError(f"{path}: {len(ids)} {role} for {rows} rows of {split}features")
+    return ids
+
+
+def _texts(array: NDArray[Any], what: str) -> list[str]:
+    if array.ndim != 1:
+        raise DataError(f"{what} must have one dimension, found shape {array.shape}")
+    decoded = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    return [str(text) for text in decoded.tolist()]
+
+
+def _check_finite(values: Tensor, what: str) -> None:
+    if not values.is_floating_point():
+        return
+    for start in range(0, len(values), _BLOCK):
+        good = torch.isfinite(values[start : start + _BLOCK].flatten(1)).all(dim=1)
+        if not bool(good.all()):
+            row = start + int((~good).nonzero()[0])
+            raise DataError(f"{what} hold NaN or infinity, first in row {row}; mend or leave out such rows")
+
+
+def _split(whole: Examples, is_train: NDArray[Any], path: Path) -> Splits:
+    """Rows where is_train is true, and the others. Ids stay those of the file."""
+    if is_train.shape != (len(whole),) or is_train.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: is_train must be ({len(whole)},) of 0 and 1, found {is_train.dtype} {is_train.shape}"
+        )
+    if not bool(np.isin(is_train, (0, 1)).all()) or not is_train.any():
+        raise DataError(
+            f"{path}: is_train must hold 0 and 1 with at least one 1, found {np.unique(is_train)[:5]}"
+        )
+    mask = torch.from_numpy(is_train.astype(bool))
+    train, test = mask.nonzero()[:, 0], (~mask).nonzero()[:, 0]
+    return Splits(whole.subset(train), whole.subset(test) if len(test) else None)

@@ -1,0 +1,197 @@
+"""Folders of images, a folder per class, decoded row by row when they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pencil.data.examples import Examples, Splits
+from pencil.errors import DataError, need
+from pencil.stores import GivenLabels
+
+IMAGE_SUFFIXES = frozenset(
+    {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+)
+TEST_SPLITS = ("test", "val", "valid", "validation")
+"""What a split to test on may be called; the first one there is taken."""
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Inputs decoded from files.
+
+    Attributes:
+        paths: (N,) image files, relative to ``root`` where it is given.
+        size: Height and width to resize to (bilinear), or None if all images have one size already.
+        channels: 3 for RGB, 1 for grey.
+        root: Folder of relative paths. Kept apart so that the paths can be the rows' ids, held once.
+    """
+
+    paths: Sequence[str | Path]
+    size: int | None = None
+    channels: int = 3
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        _pillow()  # a missing extra shows before training, not in its first batch
+        if self.channels not in (1, 3):
+            raise DataError(f"channels={self.channels}: images have 3 channels (RGB) or 1 (grey)")
+        if self.size is not None and self.size < 1:
+            raise DataError(
+                f"size={self.size}: give the height and width in pixels, or None to keep the images' own"
+            )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Images (B, channels, H, W) uint8 of the rows numbered (B,)."""
+        width, height = self._extent
+        images = torch.empty(len(rows), self.channels, height, width, dtype=torch.uint8)
+        for place, row in enumerate(rows.tolist()):
+            images[place] = self._decode(self._path(row))
+        return images
+
+    def _path(self, row: int) -> Path:
+        return Path(self.paths[row]) if self.root is None else self.root / self.paths[row]
+
+    @cached_property
+    def _extent(self) -> tuple[int, int]:
+        """Width and height of every image; without a size, those of the first file."""
+        if self.size is not None:
+            return self.size, self.size
+        path = self._path(0)
+        try:
+            with _pillow().open(path) as image:
+                return image.width, image.height
+        except Exception as error:  # as in _decode
+            raise _broken(path, error) from error
+
+    def _decode(self, path: Path) -> Tensor:
+        try:
+            with _pillow().open(path) as image:
+                pixels = self._resized(_converted(image, "RGB" if self.channels == 3 else "L"), path)
+        except DataError:
+            raise
+        except (
+            Exception
+        ) as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error, ...
+            raise _broken(path, error) from error
+        array = torch.from_numpy(np.array(pixels, dtype=np.uint8))
+        return array.permute(2, 0, 1) if self.channels == 3 else array.unsqueeze(0)
+
+    def _resized(self, image: Any, path: Path) -> Any:
+        if image.size == self._extent:
+            return image
+        if self.size is not None:
+            return image.resize(self._extent, _pillow().Resampling.BILINEAR)
+        raise DataError(
+            f"{path}: {image.width} x {image.height} pixels, but {self._path(0)} has "
+            f"{self._extent[0]} x {self._extent[1]}; set size to resize all images"
+        )
+
+
+def read_image_folder(
+    root: str | Path, size: int | None = None, channels: int = 3, test_split: str | None = None
+) -> Splits:
+    """Read ``root/train/<class>/*`` with ``root/test/<class>/*``, or ``root/<class>/*`` as train only.
+
+    Args:
+        root: The folder.
+        size: Height and width to resize to, or None if all images have one size already.
+        channels: 3 for RGB, 1 for grey.
+        test_split: The folder beside train to test on; by default the first of test, val, valid, validation.
+
+    Returns:
+        Classes sorted by name, then files by name; ids are paths relative to root, with "/".
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise DataError(f"{root}: not a folder")
+    train, test = _split_folders(root, test_split)
+    names = tuple(_entries(root / train, folders=True))
+    if not names:
+        raise DataError(f"{root / train}: no class folders; expected <class>/<image> in it")
+    splits = [_examples(root, split, names, size, channels) for split in (train, test) if split is not None]
+    return Splits(*splits)
+
+
+def _split_folders(root: Path, test_split: str | None) -> tuple[str, str | None]:
+    """Train and test folders under root; "" is root itself. A train folder without folders is a class."""
+    if not (root / "train").is_dir() or not _entries(root / "train", folders=True):
+        if test_split is not None:
+            raise DataError(f"test_split={test_split!r}: {root} has no train/<class> folders beside it")
+        return "", None
+    present = [
+        name for name in (TEST_SPLITS if test_split is None else (test_split,)) if (root / name).is_dir()
+    ]
+    if test_split is not None and not present:
+        raise DataError(f"test_split={test_split!r}: no such folder in {root}")
+    return "train", present[0] if present else None
+
+
+def _examples(root: Path, split: str, names: tuple[str, ...], size: int | None, channels: int) -> Examples:
+    strangers = sorted(set(_entries(root / split, folders=True)) - set(names))
+    if strangers:
+        raise DataError(f"{root / split}: class folders that train has not: {', '.join(strangers[:5])}")
+    ids: list[str] = []
+    labels: list[int] = []
+    for label, name in enumerate(names):
+        found = _images(root, f"{split}/{name}" if split else name)
+        ids += found
+        labels += [label] * len(found)
+    if not ids:
+        raise DataError(f"{root / split}: no images; expected <class>/<image> in it")
+    given = GivenLabels.of(torch.tensor(labels), len(names))
+    return Examples(ImageFiles(ids, size, channels, root), given, names, ids)
+
+
+def _images(root: Path, folder: str) -> list[str]:
+    """Ids of the images in a class folder; () where a test split leaves the class out."""
+    path = root / folder
+    if not path.is_dir():
+        return []
+    nested = _entries(path, folders=True)
+    if nested:
+        raise DataError(
+            f"{path}: holds the folder {nested[0]}; images must lie directly in their class folder"
+        )
+    images = [name for name in _entries(path, folders=False) if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+    if not images:
+        raise DataError(
+            f"{path}: no images ({', '.join(sorted(IMAGE_SUFFIXES))}); fill or remove the class folder"
+        )
+    return [f"{folder}/{name}" for name in images]
+
+
+def _entries(path: Path, *, folders: bool) -> list[str]:
+    """Sorted names of folders or of files; hidden ones are other programs' business.
+
+    scandir, because a stat for each of a million files takes minutes on a network disk.
+    """
+    with os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() is folders and entry.name[0] != ".")
+
+
+def _converted(image: Any, mode: str) -> Any:
+    """The image in a mode; a transparent palette goes by way of RGBA, or Pillow warns."""
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert(mode)
+
+
+def _broken(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: cannot be decoded as an image ({error}); replace or remove the file")
+
+
+def _pillow() -> ModuleType:
+    return need("PIL.Image", extra="images", purpose="decode images")

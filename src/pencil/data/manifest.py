@@ -1,0 +1,279 @@
+"""A table of image files with their labels: CSV or Parquet.
+
+Columns: ``path``, ``label``; optional ``split``, ``trusted``, and votes as ``votes`` ("cat:3 dog:2", in
+Parquet also a list of counts) or as one column ``votes_<class>`` per class.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pencil.data.examples import Examples, Splits
+from pencil.data.folder import TEST_SPLITS, ImageFiles
+from pencil.errors import DataError, need
+from pencil.stores import GivenLabels
+
+_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
+_VOTES = "votes_"
+_SHOWN = 10
+
+Cells = Mapping[str, Any]
+"""One row of the table by column: text from CSV, values from Parquet."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One example as the table tells it. ``label`` is "" or ``votes`` empty where the table says nothing."""
+
+    path: str
+    label: str
+    votes: Mapping[str, float]
+    split: str
+    trusted: bool
+
+
+@dataclass
+class _Problems:
+    """Everything wrong with a table, raised together."""
+
+    path: Path
+    found: list[str] = field(default_factory=list)
+
+    def add(self, row: int, column: str, text: str) -> None:
+        self.found.append(f"row {row}, column {column!r}: {text}")
+
+    def check(self) -> None:
+        if self.found:
+            more = [f"and {len(self.found) - _SHOWN} more"] if len(self.found) > _SHOWN else []
+            lines = "\n  ".join([*self.found[:_SHOWN], *more])
+            raise DataError(f"{self.path}: mend the table (rows count from 1 below the header):\n  {lines}")
+
+
+def read_manifest(
+    path: str | Path,
+    *,
+    root: str | Path | None = None,
+    class_names: Sequence[str] | None = None,
+    size: int | None = None,
+    channels: int = 3,
+    test_split: str | None = None,
+) -> Splits:
+    """Read examples from a table.
+
+    A row's given label is its votes where it has any, else its ``label``; where the row is trusted, the other
+    way round.
+
+    Args:
+        path: ``.csv`` or ``.parquet``.
+        root: Folder of the table's paths; the table's own without it.
+        class_names: (C,) the classes in order; ``label`` may then also be an index into them, and lists of
+            votes follow their order. Without them the names in the table, sorted, numbers by value.
+        size: Height and width to resize images to, or None if all have one size already.
+        channels: 3 for RGB, 1 for grey.
+        test_split: The split to test on; by default the first of test, val, valid, validation in the table.
+
+    Returns:
+        Train rows and, where there are any, test rows, in the table's order; ids are the paths as written.
+    """
+    path = Path(path)
+    folder = path.parent if root is None else Path(root)
+    rows = _parse_table(_read_table(path), path, folder, class_names)
+    names = _class_names(rows) if class_names is None else tuple(class_names)
+    labels = _labels(rows, _class_index(names, given=class_names is not None), len(names), path)
+    ids = [row.path for row in rows]
+    whole = Examples(ImageFiles(ids, size, channels, folder), labels, names, ids)
+    return _splits(whole, [row.split for row in rows], test_split, path)
+
+
+def _read_table(path: Path) -> list[dict[str, Any]]:
+    try:
+        match path.suffix.lower():
+            case ".csv":
+                with path.open(newline="", encoding="utf-8-sig") as file:
+                    table: list[dict[str, Any]] = list(csv.DictReader(file, strict=True))
+            case ".parquet":
+                parquet = need("pyarrow.parquet", extra="tables", purpose="read Parquet tables")
+                table = parquet.read_table(path, partitioning=None).to_pylist()
+            case suffix:
+                raise DataError(f"{path}: cannot read a table from {suffix!r}; use .csv or .parquet")
+    except (OSError, ValueError, csv.Error) as error:  # pyarrow's own errors are ValueErrors
+        raise DataError(f"{path}: cannot be read as a table ({error})") from error
+    if not table:
+        raise DataError(f"{path}: the table has no rows")
+    return table
+
+
+def _parse_table(
+    table: list[dict[str, Any]], path: Path, folder: Path, class_names: Sequence[str] | None
+) -> list[_Row]:
+    _check_columns(table[0], path)
+    problems = _Problems(path)
+    rows = [_parse_row(number, cells, class_names, problems) for number, cells in enumerate(table, start=1)]
+    _check_paths(rows, folder, problems)
+    if class_names is None:
+        _check_lists(table, rows, problems)
+    problems.check()
+    return rows
+
+
+def _check_columns(cells: Cells, path: Path) -> None:
+    columns = [name for name in cells if name is not None]
+    votes = [name for name in columns if name.startswith(_VOTES)]
+    if "path" not in columns or not ("label" in columns or "votes" in columns or votes):
+        raise DataError(f"{path}: found the columns {', '.join(columns)}; expected path and label (or votes)")
+    if "votes" in columns and votes:
+        raise DataError(f"{path}: votes are told twice, by the columns votes and {votes[0]}; keep one kind")
+
+
+def _parse_row(number: int, cells: Cells, class_names: Sequence[str] | None, problems: _Problems) -> _Row:
+    """One row, its problems noted; a problem's row still parses, so that the ones after it are found too."""
+    if None in cells or (problems.path.suffix.lower() == ".csv" and None in cells.values()):
+        problems.add(
+            number, "path", "the row has more or fewer cells than the header; quote cells with commas"
+        )
+        return _Row("", "", {}, "train", False)
+    path, label, trusted = (_text(cells.get(column)) for column in ("path", "label", "trusted"))
+    split = _text(cells.get("split", "train")).lower()
+    if not path:
+        problems.add(number, "path", "is empty")
+    if split not in ("train", *TEST_SPLITS):
+        problems.add(number, "split", f"{split!r} is none of train, {', '.join(TEST_SPLITS)}")
+    if trusted.lower() not in _TRUTHS:
+        problems.add(number, "trusted", f"{trusted!r} is none of true, false, 1, 0, yes, no")
+    votes = _checked_votes(number, cells, class_names, problems)
+    return _Row(path, label, votes, split, _TRUTHS.get(trusted.lower(), False))
+
+
+def _checked_votes(
+    number: int, cells: Cells, class_names: Sequence[str] | None, problems: _Problems
+) -> dict[str, float]:
+    try:
+        votes = _votes(cells, class_names)
+    except ValueError as error:
+        problems.add(number, "votes", str(error))
+        return {}
+    if not votes and not _text(cells.get("label")):
+        problems.add(number, "label", "is empty, and the row has no votes")
+    return votes
+
+
+def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
+    """Counts by class; empty where the row has none. Raises ValueError for what is not a count."""
+    cell = cells.get("votes")
+    if isinstance(cell, list):
+        names = class_names or [str(number) for number in range(len(cell))]
+        if len(cell) != len(names):
+            raise ValueError(f"{len(cell)} counts for {len(names)} class names")
+        return _counts(zip(names, cell, strict=True))
+    if cell is not None:
+        return _counts(_pair(word) for word in str(cell).split())
+    return _counts((name[len(_VOTES) :], value) for name, value in cells.items() if name.startswith(_VOTES))
+
+
+def _pair(word: str) -> tuple[str, str]:
+    """Class and count; the last colon divides, for a class may have one in its name."""
+    name, colon, count = word.rpartition(":")
+    if not colon or not name or not count:
+        raise ValueError(f"{word!r} is not <class>:<count>")
+    return name, count
+
+
+def _counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    for name, value in pairs:
+        try:
+            count = float(_text(value) or 0)
+        except ValueError:
+            count = math.nan
+        if not 0 <= count < math.inf:
+            raise ValueError(f"{value!r} for class {name!r} is not a count")
+        counts[name] = counts.get(name, 0.0) + count
+    return counts if any(counts.values()) else {}
+
+
+def _check_paths(rows: list[_Row], folder: Path, problems: _Problems) -> None:
+    """Every file is there, and named once: a path is its row's id."""
+    first: dict[str, int] = {}
+    for number, row in enumerate(rows, start=1):
+        before = first.setdefault(row.path, number)
+        if row.path and before != number:
+            problems.add(
+                number, "path", f"{row.path!r} is also in row {before}; tell several labels as votes"
+            )
+        elif row.path and not (folder / row.path).is_file():
+            problems.add(number, "path", f"no file {row.path!r} in {folder}")
+
+
+def _check_lists(table: list[dict[str, Any]], rows: list[_Row], problems: _Problems) -> None:
+    """Lists of votes count by position: without class names, labels must be positions too."""
+    width = next((len(cells["votes"]) for cells in table if isinstance(cells.get("votes"), list)), None)
+    if width is None:
+        return
+    places = {"", *map(str, range(width))}
+    for number, (cells, row) in enumerate(zip(table, rows, strict=True), start=1):
+        votes = cells.get("votes")
+        if isinstance(votes, list) and len(votes) != width:
+            problems.add(number, "votes", f"{len(votes)} counts, where other rows have {width}")
+        if row.label not in places:
+            problems.add(number, "label", f"{row.label!r} is no place in a list of votes; give class_names")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _class_names(rows: list[_Row]) -> tuple[str, ...]:
+    found = {name for row in rows for name in (row.label, *row.votes) if name}
+    numbers = all(name.removeprefix("-").isdecimal() for name in found)
+    return tuple(sorted(found, key=int) if numbers else sorted(found))
+
+
+def _class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:
+    """Index by name. Given names can also be told by number, but a class called "3" keeps its name."""
+    numbers = {str(number): number for number in range(len(names))} if given else {}
+    return numbers | {name: number for number, name in enumerate(names)}
+
+
+def _labels(rows: list[_Row], index: Mapping[str, int], classes: int, path: Path) -> GivenLabels:
+    """Indices (N,), or distributions (N, C) as soon as one row goes by its votes."""
+    _check_classes(rows, index, path)
+    trusted = torch.tensor([row.trusted for row in rows]) if any(row.trusted for row in rows) else None
+    by_votes = [bool(row.votes) and not (row.trusted and row.label) for row in rows]
+    if not any(by_votes):
+        return GivenLabels.of(torch.tensor([index[row.label] for row in rows]), classes, trusted)
+    counts = torch.zeros(len(rows), classes)
+    for number, row in enumerate(rows):
+        for name, count in (row.votes if by_votes[number] else {row.label: 1.0}).items():
+            counts[number, index[name]] += count
+    return GivenLabels.of(counts, classes, trusted)
+
+
+def _check_classes(rows: list[_Row], index: Mapping[str, int], path: Path) -> None:
+    problems = _Problems(path)
+    for number, row in enumerate(rows, start=1):
+        for column, names in (("label", [row.label] if row.label else []), ("votes", row.votes)):
+            for name in names:
+                if name not in index:
+                    problems.add(number, column, f"{name!r} is neither in class_names nor an index into them")
+    problems.check()
+
+
+def _splits(whole: Examples, splits: list[str], test_split: str | None, path: Path) -> Splits:
+    present = sorted(set(splits))
+    for wanted in ("train", test_split):
+        if wanted is not None and wanted not in present:
+            raise DataError(f"{path}: no row has {wanted!r} in column 'split'; found {', '.join(present)}")
+    if present == ["train"]:
+        return Splits(whole)
+    test = test_split or next(name for name in TEST_SPLITS if name in present)
+    parts = [
+        torch.tensor([row for row, name in enumerate(splits) if name == part]) for part in ("train", test)
+    ]
+    return Splits(*(whole.subset(rows) for rows in parts))

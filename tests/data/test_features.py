@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+import torch
+
+from pencil.data.features import read_features
+from pencil.errors import DataError
+
+
+@pytest.fixture
+def save(tmp_path):
+    def write(**arrays):
+        path = tmp_path / "features.npz"
+        np.savez(path, **arrays)
+        return path
+
+    return write
+
+
+FEAT = np.arange(12, dtype=np.float16).reshape(4, 3)
+LABELS = np.array([1, 0, 1, 0], np.uint8)
+
+
+def test_is_train_divides_the_rows_and_ids_follow(save):
+    path = save(
+        feat=FEAT,
+        labels=LABELS,
+        is_train=np.array([True, False, True, False]),
+        files=np.array(["a.jpg", "b.jpg", "c.jpg", "d.jpg"]),
+        names=np.array(["crow", "gull"]),
+        size=np.zeros((4, 2)),
+    )
+    splits = read_features(path)
+    assert splits.train.class_names == ("crow", "gull")
+    assert list(splits.train.ids) == ["a.jpg", "c.jpg"]
+    assert splits.train.labels.values.tolist() == [1, 1]
+    fetched = splits.test.inputs.fetch(torch.tensor([1, 0]))
+    assert fetched.dtype == torch.float16
+    assert fetched.tolist() == FEAT[[3, 1]].tolist()
+    assert list(splits.test.ids) == ["b.jpg", "d.jpg"]
+
+
+def test_ids_are_the_rows_of_the_file_where_it_has_none(save):
+    splits = read_features(save(feat=FEAT, labels=LABELS, is_train=np.array([0, 1, 0, 1])))
+    assert list(splits.train.ids) == ["1", "3"]
+
+
+def test_all_rows_for_training_leave_no_test_split(save):
+    assert read_features(save(feat=FEAT, labels=LABELS, is_train=np.ones(4, bool))).test is None
+
+
+def test_separate_train_and_test_arrays(save):
+    arrays = {"train_coarse": LABELS * 0, "test_coarse": LABELS[:2] * 0, "names": np.array([b"x", b"y"])}
+    path = save(train=FEAT, train_labels=LABELS, test=FEAT[:2] + 1, test_labels=LABELS[:2], **arrays)
+    splits = read_features(path)
+    assert splits.train.class_names == ("x", "y")
+    assert splits.test.inputs.values.tolist() == (FEAT[:2] + 1).tolist()
+    assert list(splits.test.ids) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [("X", "y"), ("features", "labels"), ("X_train", "y_train"), ("feat", "y")]
+)
+def test_generic_names(save, x, y):
+    path = save(**{x: FEAT.astype(np.float32), y: LABELS, "X_test": FEAT[:1], "y_test": np.array([2])})
+    splits = read_features(path)
+    assert splits.train.inputs.values.dtype == torch.float32
+    assert splits.train.class_names == splits.test.class_names == ("0", "1", "2")
+
+
+def test_keys_choose_arrays_and_an_empty_key_leaves_one_out(save):
+    path = save(feat=FEAT, labels=LABELS, coarse=np.zeros(4, int), names=np.array(["a", "b"]))
+    splits = read_features(path, keys={"labels": "coarse", "names": ""})
+    assert splits.train.class_names == ("0",)
+
+
+def test_votes_become_soft_labels(save):
+    splits = read_features(save(X=FEAT, y=np.array([[3, 1], [1, 1], [0, 2], [4, 0]])))
+    assert splits.train.labels.values[0].tolist() == [0.75, 0.25]
+    assert splits.train.num_classes == 2
+
+
+def test_npy_with_a_label_file(tmp_path):
+    np.save(tmp_path / "x.npy", FEAT)
+    np.save(tmp_path / "y.npy", LABELS)
+    train = read_features(tmp_path / "x.npy", labels=tmp_path / "y.npy").train
+    assert torch.equal(train.inputs.values, torch.from_numpy(FEAT))
+    assert train.labels.values.tolist() == LABELS.tolist()
+
+
+def test_writing_to_the_tensor_leaves_the_file_alone(tmp_path):
+    np.save(tmp_path / "x.npy", FEAT)
+    np.save(tmp_path / "y.npy", LABELS)
+    read_features(tmp_path / "x.npy", labels=tmp_path / "y.npy").train.inputs.values.zero_()
+    assert np.array_equal(np.load(tmp_path / "x.npy"), FEAT)
+
+
+def test_a_label_file_takes_the_place_of_labels_inside(save, tmp_path):
+    (tmp_path / "y.txt").write_text("0\n0\n0\n1\n")
+    train = read_features(save(X=FEAT, y=LABELS), labels=tmp_path / "y.txt").train
+    assert train.labels.values.tolist() == [0, 0, 0, 1]
+
+
+def test_big_endian_features_are_read(save):
+    train = read_features(save(X=FEAT.astype(">f4"), y=LABELS)).train
+    assert train.inputs.values.tolist() == FEAT.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (
+            {"data": FEAT, "y": LABELS},
+            "found the arrays data, y; expected for features one of feat, features, X",
+        ),
+        ({"X": FEAT, "target": LABELS}, "found the arrays X, target; expected for labels one of labels, y"),
+        ({"X": FEAT, "y": LABELS, "X_test": FEAT}, "for test_labels one of test_labels, y_test"),
+        ({"X": FEAT, "feat": FEAT, "y": LABELS}, "feat and X could all be the features"),
+        ({"X": FEAT, "y": LABELS[:3]}, "N = 4, found shape"),
+        ({"X": FEAT[:0], "y": LABELS[:0]}, "N > 0"),
+        ({"X": LABELS, "y": LABELS}, r"must be \(N, D\)"),
+        ({"X": FEAT, "y": np.array(list("abcd"))}, "number the classes"),
+        ({"X": np.where(FEAT == 7, np.nan, FEAT), "y": LABELS}, "first in row 2"),
+        ({"X": FEAT, "y": LABELS, "is_train": np.array([0, 1, 2, 1])}, "is_train must hold 0 and 1"),
+        ({"X": FEAT, "y": LABELS, "is_train": np.zeros(4)}, "at least one 1"),
+        ({"X": FEAT, "y": LABELS, "is_train": np.ones(3)}, r"is_train must be \(4,\)"),
+        ({"X": FEAT, "y": LABELS, "ids": np.array(["a"])}, "1 ids for 4 rows"),
+        ({"X": FEAT, "y": LABELS, "names": np.array(["a"])}, "label 1 is out of range"),
+        ({"X": np.array([["a"]] * 4), "y": LABELS}, "which torch has not"),
+        (
+            {"X": FEAT, "y": LABELS, "is_train": np.ones(4), "X_test": FEAT, "y_test": LABELS},
+            "both is_train and X_test",
+        ),
+    ],
+)
+def test_problems_are_named(save, arrays, message):
+    with pytest.raises(DataError, match=message):
+        read_features(save(**arrays))
+
+
+def test_an_unknown_array_or_role_is_named(save):
+    path = save(X=FEAT, y=LABELS)
+    with pytest.raises(DataError, match="no array 'z' for labels; found X, y"):
+        read_features(path, keys={"labels": "z"})
+    with pytest.raises(DataError, match="unknown role label; roles are features, labels"):
+        read_features(path, keys={"label": "y"})
+
+
+def test_pickled_arrays_are_refused(save):
+    with pytest.raises(DataError, match=r"array 'X'.*without pickled objects"):
+        read_features(save(X=np.array([object()]), y=LABELS))
+
+
+def test_an_npy_needs_labels_and_has_no_keys(tmp_path):
+    np.save(tmp_path / "x.npy", FEAT)
+    with pytest.raises(DataError, match="give labels="):
+        read_features(tmp_path / "x.npy")
+    with pytest.raises(DataError, match=r"leave out data\.keys"):
+        read_features(tmp_path / "x.npy", labels=tmp_path / "x.npy", keys={"labels": "y"})
+
+
+def test_other_and_missing_files(tmp_path):
+    with pytest.raises(DataError, match=r"use .npz or .npy"):
+        read_features(tmp_path / "x.mat")
+    with pytest.raises(DataError, match=r"x.npz"):
+        read_features(tmp_path / "x.npz")
+
+
+def test_cub_features(real_data):
+    splits = read_features(real_data / "cub" / "cub200_2011_lite0_224_feat.npz")
+    assert (len(splits.train), len(splits.test), splits.train.num_classes) == (5994, 5794, 200)
+    features = splits.train.inputs.fetch(torch.arange(5994))
+    assert (features.shape, features.dtype) == ((5994, 1280), torch.float16)
+    row = int(splits.train.labels.values[0])
+    assert splits.train.ids[0].startswith(splits.train.class_names[row])
+
+
+def test_cifar100_features(real_data):
+    path = real_data / "cifar" / "cifar100_lite0_128_pca384.npz"
+    splits = read_features(path)
+    assert (len(splits.train), len(splits.test), splits.train.num_classes) == (50000, 10000, 100)
+    assert splits.train.class_names[:2] == ("apple", "aquarium_fish")
+    assert splits.train.inputs.values.dtype == torch.float16

@@ -1,0 +1,187 @@
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from pencil import errors
+from pencil.data.folder import ImageFiles, read_image_folder
+from pencil.errors import DataError, MissingExtraError
+
+Image = pytest.importorskip("PIL.Image")
+
+RED = (255, 0, 0)
+
+
+def paint(path, color=RED, size=(8, 6), mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, color).save(path)
+    return path
+
+
+def test_train_and_test_folders(tmp_path):
+    for name in ("train/dog/b.png", "train/dog/a.JPG", "train/cat/z.png", "test/dog/t.png"):
+        paint(tmp_path / name)
+    (tmp_path / "train" / "dog" / "notes.txt").write_text("not an image")
+    (tmp_path / "train" / "dog" / "._a.jpg").write_text("hidden")
+    (tmp_path / "train" / ".cache").mkdir()
+    splits = read_image_folder(tmp_path, size=4)
+    assert splits.train.class_names == ("cat", "dog")
+    assert list(splits.train.ids) == ["train/cat/z.png", "train/dog/a.JPG", "train/dog/b.png"]
+    assert splits.train.labels.values.tolist() == [0, 1, 1]
+    assert list(splits.test.ids) == ["test/dog/t.png"]
+    assert splits.test.labels.values.tolist() == [1]
+
+
+def test_val_is_tested_on_where_there_is_no_test_and_a_choice_is_obeyed(tmp_path):
+    for split in ("train", "val"):
+        paint(tmp_path / split / "cat" / "a.png")
+    assert list(read_image_folder(tmp_path).test.ids) == ["val/cat/a.png"]
+    paint(tmp_path / "test" / "cat" / "b.png")
+    assert list(read_image_folder(tmp_path).test.ids) == ["test/cat/b.png"]
+    assert list(read_image_folder(tmp_path, test_split="val").test.ids) == ["val/cat/a.png"]
+    with pytest.raises(DataError, match="test_split='dev': no such folder"):
+        read_image_folder(tmp_path, test_split="dev")
+
+
+def test_classes_directly_under_root_are_all_for_training(tmp_path):
+    for name in ("boat/1.png", "train/1.png"):  # a vehicle, not a split
+        paint(tmp_path / name)
+    splits = read_image_folder(tmp_path)
+    assert splits.train.class_names == ("boat", "train")
+    assert splits.test is None
+    with pytest.raises(DataError, match="has no train/<class> folders"):
+        read_image_folder(tmp_path, test_split="test")
+
+
+def test_order_does_not_depend_on_the_file_system(tmp_path, monkeypatch):
+    for name in ("c/2.png", "a/1.png", "b/3.png", "c/1.png"):
+        paint(tmp_path / name)
+    expected = list(read_image_folder(tmp_path).train.ids)
+    scandir = os.scandir
+
+    class Backwards:
+        def __init__(self, path):
+            self.entries = sorted(scandir(path), key=lambda entry: entry.name, reverse=True)
+
+        def __enter__(self):
+            return self.entries
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(os, "scandir", Backwards)
+    assert (
+        list(read_image_folder(tmp_path).train.ids)
+        == expected
+        == ["a/1.png", "b/3.png", "c/1.png", "c/2.png"]
+    )
+
+
+def test_fetch_resizes_and_converts(tmp_path):
+    paths = [paint(tmp_path / "red.png"), paint(tmp_path / "grey.png", 128, mode="L")]
+    paths.append(paint(tmp_path / "clear.png", (0, 0, 255, 10), mode="RGBA"))
+    images = ImageFiles(paths, size=5).fetch(torch.tensor([1, 0, 2, 0]))
+    assert (images.dtype, images.shape) == (torch.uint8, (4, 3, 5, 5))
+    assert images[:, :, 2, 2].tolist() == [[128] * 3, [255, 0, 0], [0, 0, 255], [255, 0, 0]]
+
+
+def test_fetch_in_grey(tmp_path):
+    images = ImageFiles([paint(tmp_path / "red.png")], size=None, channels=1).fetch(torch.tensor([0]))
+    assert images.shape == (1, 1, 6, 8)
+    assert images.unique().tolist() == [76]
+
+
+def test_fetch_keeps_pixels_where_sizes_agree(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    images = ImageFiles(["a.png"], root=tmp_path).fetch(torch.tensor([0]))
+    assert np.array_equal(images[0].permute(1, 2, 0), pixels)
+
+
+def test_fetch_resizes_bilinearly(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    image = Image.fromarray(pixels)
+    image.save(tmp_path / "a.png")
+    fetched = ImageFiles([tmp_path / "a.png"], size=12).fetch(torch.tensor([0]))
+    expected = np.asarray(image.resize((12, 12), Image.Resampling.BILINEAR))
+    assert np.array_equal(fetched[0].permute(1, 2, 0), expected)
+
+
+def test_a_transparent_palette_does_not_warn(tmp_path):
+    image = Image.new("P", (4, 4), 1)
+    image.putpalette([0, 0, 0, 255, 0, 0])
+    image.save(tmp_path / "p.png", transparency=b"\x00\xff")
+    images = ImageFiles([tmp_path / "p.png"]).fetch(torch.tensor([0]))
+    assert images[0, :, 0, 0].tolist() == [255, 0, 0]
+
+
+def test_no_rows_give_an_empty_batch(tmp_path):
+    files = ImageFiles([paint(tmp_path / "a.png")])
+    assert files.fetch(torch.tensor([], dtype=torch.int64)).shape == (0, 3, 6, 8)
+
+
+def test_inputs_travel_to_worker_processes(tmp_path):
+    files = ImageFiles([paint(tmp_path / "a.png")])
+    before = files.fetch(torch.tensor([0]))
+    assert torch.equal(pickle.loads(pickle.dumps(files)).fetch(torch.tensor([0])), before)
+
+
+def test_sizes_that_differ_need_a_size(tmp_path):
+    paths = [paint(tmp_path / "a.png"), paint(tmp_path / "b.png", size=(9, 6))]
+    with pytest.raises(DataError, match=r"b.png: 9 x 6 pixels, but .*a.png has 8 x 6; set size"):
+        ImageFiles(paths).fetch(torch.tensor([1]))
+
+
+@pytest.mark.parametrize("size", [None, 4])
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: b"junk", lambda data: data[: len(data) // 2]]
+)
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_a_broken_image_is_named(tmp_path, size, damage, suffix):
+    path = tmp_path / f"broken{suffix}"
+    Image.effect_noise((64, 64), 50).save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DataError, match=f"broken{suffix}: cannot be decoded"):
+        ImageFiles([path], size).fetch(torch.tensor([0]))
+
+
+def test_empty_and_stray_folders_are_named(tmp_path):
+    with pytest.raises(DataError, match="not a folder"):
+        read_image_folder(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="no class folders"):
+        read_image_folder(tmp_path)
+    paint(tmp_path / "train" / "cat" / "a.png")
+    (tmp_path / "train" / "dog").mkdir()
+    with pytest.raises(DataError, match="dog: no images"):
+        read_image_folder(tmp_path)
+    paint(tmp_path / "train" / "dog" / "puppies" / "a.png")
+    with pytest.raises(DataError, match="dog: holds the folder puppies"):
+        read_image_folder(tmp_path)
+
+
+def test_test_classes_must_be_train_classes(tmp_path):
+    paint(tmp_path / "train" / "cat" / "a.png")
+    (tmp_path / "test").mkdir()
+    with pytest.raises(DataError, match="test: no images"):
+        read_image_folder(tmp_path)
+    paint(tmp_path / "test" / "dog" / "a.png")
+    with pytest.raises(DataError, match="class folders that train has not: dog"):
+        read_image_folder(tmp_path)
+
+
+def test_settings_are_checked():
+    with pytest.raises(DataError, match="channels=4"):
+        ImageFiles([], channels=4)
+    with pytest.raises(DataError, match="size=0"):
+        ImageFiles([], size=0)
+
+
+def test_without_pillow_the_command_to_install_it_is_told(monkeypatch):
+    def fail(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(errors.importlib, "import_module", fail)
+    with pytest.raises(MissingExtraError, match=r"PIL is needed to decode images; .*\[images\]"):
+        ImageFiles([])
