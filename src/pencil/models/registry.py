@@ -1,0 +1,104 @@
+"""Networks by name: what is built in, what torchvision and timm bring, what a user wrote."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from pencil.errors import ConfigError, did_you_mean
+from pencil.models.external import call, image_channels, timm_model, torchvision_model, user_model
+from pencil.models.preact_resnet import PreActResNet
+from pencil.models.resnet import RESNET18, RESNET34, CifarResNet
+from pencil.models.small import SmallCNN, linear, mlp
+
+Builder = Callable[..., nn.Module]
+
+# Called with num_classes, args, and in_features (heads, over any inputs) or in_channels (image networks).
+_HEADS: Mapping[str, Builder] = {"linear": linear, "mlp": mlp}
+_IMAGE_NETWORKS: Mapping[str, Builder] = {
+    "small_cnn": SmallCNN,
+    "preact_resnet20": partial(PreActResNet, 20),
+    "preact_resnet32": partial(PreActResNet, 32),
+    "preact_resnet44": partial(PreActResNet, 44),
+    "preact_resnet56": partial(PreActResNet, 56),
+    "resnet18_cifar": partial(CifarResNet, RESNET18),
+    "resnet34_cifar": partial(CifarResNet, RESNET34),
+}
+
+
+def model_names() -> tuple[str, ...]:
+    """The names of the built-in networks."""
+    return (*_HEADS, *_IMAGE_NETWORKS)
+
+
+def build_model(
+    name: str,
+    *,
+    num_classes: int,
+    input_shape: tuple[int, ...],
+    args: Mapping[str, Any] | None = None,
+) -> nn.Module:
+    """A freshly initialised network whose logits are (B, num_classes).
+
+    Weights are drawn from PyTorch's default generator, as in any ``nn.Module``: seed or fork it around this.
+
+    Args:
+        name: A built-in (``model_names()``), ``torchvision:NAME``, ``timm:NAME``, or a user's own
+            ``package.module:factory``.
+        num_classes: C.
+        input_shape: The shape of one input as the network will see it: (D,) for features, (channels, H, W)
+            for images, after any crop.
+        args: Further arguments of the network.
+
+    Raises:
+        ConfigError: For a name or arguments that do not fit, naming ``model.name`` or ``model.args``.
+    """
+    args = dict(args or {})
+    _refuse_sizes(args)
+    source, colon, rest = name.partition(":")
+    if not colon:
+        return _built_in(name, num_classes, input_shape, args)
+    if source == "torchvision":
+        return torchvision_model(rest, num_classes, input_shape, args)
+    if source == "timm":
+        return timm_model(rest, num_classes, input_shape, args)
+    return user_model(name, num_classes, input_shape, args)
+
+
+def _built_in(name: str, num_classes: int, input_shape: tuple[int, ...], args: dict[str, Any]) -> nn.Module:
+    sizes = {"num_classes": num_classes}
+    if name in _HEADS:
+        build, sizes["in_features"] = _HEADS[name], math.prod(input_shape)
+    elif name in _IMAGE_NETWORKS:
+        build, sizes["in_channels"] = _IMAGE_NETWORKS[name], image_channels(name, input_shape)
+    else:
+        raise ConfigError(_unknown(name))
+    _check_args(name, build, args, known=sizes)
+    model: nn.Module = call(name, build, **sizes, **args)
+    return model
+
+
+def _refuse_sizes(args: Mapping[str, Any]) -> None:
+    for size in ("num_classes", "input_shape"):
+        if size in args:
+            raise ConfigError(f"model.args.{size} = {args[size]!r}: the data decides that; remove it")
+
+
+def _check_args(name: str, build: Builder, args: Mapping[str, Any], known: Mapping[str, int]) -> None:
+    allowed = [arg for arg in inspect.signature(build).parameters if arg not in known]
+    for arg, value in args.items():
+        if arg not in allowed:
+            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            hint = did_you_mean(arg, allowed)
+            raise ConfigError(f"model.args.{arg} = {value!r}: {name} has no such argument; {takes}{hint}")
+
+
+def _unknown(name: str) -> str:
+    hint = did_you_mean(name, model_names())
+    known = ", ".join((*model_names(), "torchvision:NAME", "timm:NAME"))
+    return f"model.name = {name!r} is unknown{hint or ';'} known: {known}, or your own package.module:factory"

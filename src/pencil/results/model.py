@@ -1,0 +1,81 @@
+"""The trained backbone on disk: plain weights, and a card that says how to build and feed it.
+
+At inference nothing of this package is needed: ``model.safetensors`` is the module's ``state_dict``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from pencil.errors import RunError
+from pencil.results.files import read_json, read_tensors
+
+WEIGHTS = "model.safetensors"
+CARD = "model.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """How to build and feed a saved backbone.
+
+    Attributes:
+        name: The model's name, as in the config.
+        args: Its further arguments.
+        input_shape: What one input looks like to the network.
+        class_names: The classes, in the order of the logits.
+        mean: Subtracted from each channel (after scaling to [0, 1]); None for inputs taken as they are.
+        std: Divided by, after the mean.
+        crop: The side of the square cut from the middle of an image; None for whole images.
+    """
+
+    name: str
+    args: dict[str, Any]
+    input_shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    crop: int | None = None
+
+
+def save_model(folder: Path, model: nn.Module, card: ModelCard) -> None:
+    """Write weights and card."""
+    # Cloned, for safetensors refuses weights that share memory (tied layers).
+    weights = {
+        name: value.cpu().contiguous().clone()
+        for name, value in model.state_dict().items()
+        if isinstance(value, Tensor)
+    }
+    save_file(weights, folder / WEIGHTS)
+    text = json.dumps(asdict(card), indent=2, ensure_ascii=False)
+    (folder / CARD).write_text(text + "\n", encoding="utf-8")
+
+
+def read_card(folder: Path) -> ModelCard:
+    """The card of a saved backbone."""
+    file = folder / CARD
+    if not file.is_file():
+        raise RunError(
+            f"{folder} has no trained model ({CARD} is missing); finish it with: pencil resume {folder}"
+        )
+    values = read_json(file)
+    for name in ("input_shape", "class_names", "mean", "std"):
+        values[name] = None if values[name] is None else tuple(values[name])
+    return ModelCard(**values)
+
+
+def load_weights(folder: Path, model: nn.Module) -> None:
+    """Fill a model with saved weights."""
+    weights = read_tensors(folder / WEIGHTS)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(
+            f"{folder / WEIGHTS}: the weights do not fit the network that model.name builds now ({error}); "
+            "restore the code that trained it"
+        ) from error

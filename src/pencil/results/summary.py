@@ -1,0 +1,72 @@
+"""A run's result in a few numbers, and the alarms it gives reason for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Metrics = Sequence[Mapping[str, Any]]
+
+
+def summarize(metrics: Metrics, *, num_rows: int) -> dict[str, Any]:
+    """The last epoch, the best one (chosen on the validation set, never on the test set), and alarms."""
+    last = dict(metrics[-1])
+    kept = ("epoch", "loss", "train_agreement", "validation_accuracy", "test_accuracy", "labels_correct")
+    result: dict[str, Any] = {
+        "examples": num_rows,
+        "labels_changed": last["labels_changed"],
+        "last": {name: _finite(last[name]) for name in kept if name in last},
+        "seconds": round(sum(line["seconds"] for line in metrics), 3),
+        "alarms": alarms(metrics, num_rows=num_rows),
+    }
+    validated = [line for line in metrics if "validation_accuracy" in line]
+    if validated:
+        best = max(validated, key=lambda line: line["validation_accuracy"])
+        result["best"] = {name: _finite(best[name]) for name in kept if name in best}
+    return result
+
+
+def alarms(metrics: Metrics, *, num_rows: int) -> list[str]:
+    """What looks wrong without knowing the truth; see ``diverged``, ``drift`` and ``many_changes``."""
+    sentences = (diverged(metrics), drift(metrics), many_changes(metrics, num_rows))
+    return [sentence for sentence in sentences if sentence]
+
+
+def diverged(metrics: Metrics) -> str | None:
+    """A loss that is no number any more: nothing after it means anything."""
+    for line in metrics:
+        if not math.isfinite(line["loss"]):
+            return (
+                f"training diverged: the loss is {line['loss']} in epoch {line['epoch']}; use a smaller "
+                "phases.*.learning_rate or method.label_rate, and none of this run's results"
+            )
+    return None
+
+
+def drift(metrics: Metrics, tolerance: float = 0.03) -> str | None:
+    """Correction that undoes itself: accuracy on held-out given labels peaks during correction, then falls."""
+    scores = [
+        line["validation_accuracy"]
+        for line in metrics
+        if line["phase"] == "correction" and "validation_accuracy" in line
+    ]
+    if not scores or max(scores) - scores[-1] <= tolerance:
+        return None
+    return (
+        f"labels may have drifted: accuracy on the held-out given labels peaked at {max(scores):.1%} during "
+        f"correction and ended it at {scores[-1]:.1%}; use fewer correction epochs or a smaller method.label_rate"
+    )
+
+
+def many_changes(metrics: Metrics, num_rows: int, share: float = 0.5) -> str | None:
+    """More labels changed than kept: rarely what anybody expects of their data."""
+    changed = metrics[-1]["labels_changed"] / num_rows
+    if changed <= share:
+        return None
+    return f"{changed:.0%} of the labels were changed: look at a sample by hand before using them"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN."""
+    return value if math.isfinite(value) else None

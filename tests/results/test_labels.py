@@ -1,0 +1,119 @@
+"""The label table, cell by cell."""
+
+import csv
+import json
+
+import pytest
+import torch
+
+from pencil.errors import ConfigError, RunError
+from pencil.results import LabelChunk, chunks_of, load_labels, save_labels, write_labels
+from pencil.stores import GivenLabels
+
+NAMES = ("cat, big", "żółć", 'd"og')
+IDS = ["a.png", "two\nlines", 'comma, quote" and \u2028']
+
+
+def chunks():
+    yield LabelChunk(IDS[:2], NAMES[:2], torch.tensor([[0.125, 0.75, 0.125], [0.0, 1 / 3, 2 / 3]]))
+    yield LabelChunk(IDS[2:], NAMES[:1], torch.tensor([[1.0, 0.0, 0.0]]))
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_csv_has_id_given_suggested_and_confidence(tmp_path):
+    assert write_labels(tmp_path / "labels.csv", chunks(), NAMES) == 3
+    assert rows_of(tmp_path / "labels.csv") == [
+        ["id", "given_label", "suggested_label", "confidence"],
+        ["a.png", "cat, big", "żółć", "0.75"],
+        ["two\nlines", "żółć", 'd"og', "0.666667"],
+        [IDS[2], "cat, big", "cat, big", "1.0"],
+    ]
+
+
+def test_csv_is_utf8_text_with_quotes_where_needed(tmp_path):
+    write_labels(tmp_path / "labels.csv", list(chunks())[:1], NAMES)
+    first = (tmp_path / "labels.csv").read_bytes().decode("utf-8").split("\r\n")[1]
+    assert first == 'a.png,"cat, big",żółć,0.75'
+
+
+def test_csv_with_the_whole_distribution(tmp_path):
+    write_labels(tmp_path / "labels.csv", chunks(), NAMES, distribution=True)
+    header, first, second, third = rows_of(tmp_path / "labels.csv")
+    assert header[4:] == ["p_cat, big", "p_żółć", 'p_d"og']
+    assert first[4:] == ["0.125", "0.75", "0.125"]
+    assert second[4:] == ["0.0", "0.333333", "0.666667"]
+    assert third[4:] == ["1.0", "0.0", "0.0"]
+
+
+@pytest.mark.parametrize("distribution", [False, True])
+def test_parquet_holds_the_same_as_csv(tmp_path, distribution):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("labels.csv", "labels.parquet"):
+        assert write_labels(tmp_path / name, chunks(), NAMES, distribution=distribution) == 3
+    table = parquet.read_table(tmp_path / "labels.parquet")
+    header, *body = rows_of(tmp_path / "labels.csv")
+    assert table.column_names == header
+    found = [[str(value) for value in row.values()] for row in table.to_pylist()]
+    assert found == body
+    assert str(table.schema.field("confidence").type) == "double"
+
+
+def test_ids_that_are_not_utf8_come_out_as_the_bytes_they_were(tmp_path):
+    chunk = LabelChunk([b"\xff.png".decode("utf-8", "surrogateescape")], ["a"], torch.tensor([[1.0, 0.0]]))
+    write_labels(tmp_path / "labels.csv", [chunk], ("a", "b"))
+    assert b"\xff.png,a,a,1.0" in (tmp_path / "labels.csv").read_bytes()
+
+
+def test_the_ending_decides_whatever_its_case_and_others_are_refused(tmp_path):
+    assert write_labels(tmp_path / "LABELS.CSV", chunks(), NAMES) == 3
+    with pytest.raises(ConfigError, match=r"labels.xlsx: the ending must be .csv or .parquet"):
+        write_labels(tmp_path / "labels.xlsx", chunks(), NAMES)
+
+
+def test_predictions_that_fail_halfway_leave_the_old_table(tmp_path):
+    def failing():
+        yield next(chunks())
+        raise RunError("broken")
+
+    (tmp_path / "labels.csv").write_text("old")
+    with pytest.raises(RunError):
+        write_labels(tmp_path / "labels.csv", failing(), NAMES)
+    assert (tmp_path / "labels.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize("trusted", [None, torch.tensor([True, False, False])])
+@pytest.mark.parametrize(
+    "labels", [torch.tensor([2, 0, 1]), torch.tensor([[3.0, 1, 0], [0, 1, 1], [0, 0, 2]])]
+)
+def test_labels_rows_and_ids_come_back(tmp_path, labels, trusted):
+    given = GivenLabels.of(labels, 3, trusted)
+    rows = {"values": torch.randn(3, 3, generator=torch.Generator().manual_seed(0))}
+    ids = [*IDS[1:], b"\xff".decode("utf-8", "surrogateescape")]
+    save_labels(tmp_path, given, rows, ids)
+    found, found_rows, found_ids = load_labels(tmp_path, 3)
+    assert torch.equal(found.values, given.values)
+    assert (found.trusted is None) == (trusted is None)
+    assert trusted is None or torch.equal(found.trusted, trusted)
+    assert torch.equal(found_rows["values"], rows["values"])
+    assert found_ids == ids
+
+
+def test_ids_on_disk_are_a_json_string_a_line(tmp_path):
+    save_labels(tmp_path, GivenLabels.of(torch.tensor([0, 1, 0])), {}, IDS)
+    lines = (tmp_path / "ids.txt").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == IDS
+
+
+def test_missing_ids_say_what_to_do(tmp_path):
+    save_labels(tmp_path, GivenLabels.of(torch.tensor([0, 1])), {}, ["a", "b"])
+    (tmp_path / "ids.txt").unlink()
+    with pytest.raises(RunError, match=r"ids.txt cannot be read .*pencil resume"):
+        load_labels(tmp_path, 2)
+
+
+def test_chunks_cover_all_rows_once():
+    assert [chunk.tolist() for chunk in chunks_of(5, size=2)] == [[0, 1], [2, 3], [4]]
