@@ -1,0 +1,26 @@
+"""The one training loop and what it stands on."""
+
+from pencil.engine.checkpoint import Checkpoints
+from pencil.engine.evaluate import accuracy, predictions
+from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard, read_json_lines
+from pencil.engine.learner import LabelLearner, LearnedLabels
+from pencil.engine.loop import Loop, Training
+from pencil.engine.runtime import Runtime
+
+__all__ = [
+    "Checkpoints",
+    "Clock",
+    "Event",
+    "Events",
+    "JsonLines",
+    "LabelLearner",
+    "LearnedLabels",
+    "Listener",
+    "Loop",
+    "Runtime",
+    "TensorBoard",
+    "Training",
+    "accuracy",
+    "predictions",
+    "read_json_lines",
+]

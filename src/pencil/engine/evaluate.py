@@ -1,0 +1,50 @@
+"""Accuracy and predictions of a network on examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pencil.data.examples import Examples, Inputs
+from pencil.data.loader import fetch_batches
+from pencil.data.ownership import span
+from pencil.data.prepare import Preparation
+from pencil.engine.runtime import Runtime
+
+BATCH = 512
+
+
+def predictions(
+    model: nn.Module,
+    inputs: Inputs,
+    rows: Tensor,
+    preparation: Preparation,
+    runtime: Runtime,
+    workers: int = 0,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """(rows (B,), probabilities (B, C) float32 on the CPU), in order. Leaves the network's mode as it found it."""
+    modes = [(module, module.training) for module in model.modules()]  # frozen layers have one of their own
+    model.eval()
+    try:
+        batches = [batch for batch in rows.split(BATCH) if len(batch)]  # a rank may have none
+        for values, batch in fetch_batches(inputs, batches, workers=workers):
+            with torch.inference_mode(), runtime.autocast():
+                logits = model(preparation.evaluation(values))
+            yield batch, logits.float().softmax(dim=1).cpu()
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime) -> float:
+    """The share of examples whose prediction is their given label; the ranks divide the work."""
+    mine = span(len(examples), runtime.rank, runtime.world_size)
+    rows = torch.arange(mine.start, mine.stop)
+    labels = examples.labels.hard
+    right = sum(
+        int((probs.argmax(dim=1) == labels[batch]).sum())
+        for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime)
+    )
+    return float(runtime.total(torch.tensor([float(right)], dtype=torch.float64))[0]) / len(examples)

@@ -1,0 +1,126 @@
+"""What happens in a run, told to whoever listens: metrics as JSON lines, TensorBoard, progress for people."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pencil.errors import need
+
+Kind = Literal["begin", "step", "epoch", "checkpoint", "stopped", "end"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        kind: What: ``begin``, ``step``, ``epoch`` (with metrics), ``checkpoint``, ``stopped`` (by a signal), ``end``.
+        step: Optimiser steps done so far.
+        values: What there is to say about it.
+    """
+
+    kind: Kind
+    step: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Listener(Protocol):
+    """Hears every event in order."""
+
+    def hear(self, event: Event) -> None:
+        """Take note."""
+        ...
+
+    def close(self) -> None:
+        """No more events will come."""
+        ...
+
+
+@dataclass
+class Events:
+    """Passes every event to all listeners."""
+
+    listeners: Sequence[Listener] = ()
+
+    def tell(self, kind: Kind, step: int, **values: Any) -> None:
+        """Announce an event."""
+        event = Event(kind, step, values)
+        for listener in self.listeners:
+            listener.hear(event)
+
+    def close(self) -> None:
+        """Close all listeners."""
+        for listener in self.listeners:
+            listener.close()
+
+
+class JsonLines:
+    """One JSON object per epoch, appended and flushed; a resumed run first drops what it will say again."""
+
+    def __init__(self, path: Path, *, resume_at: int = 0) -> None:
+        kept = [line for line in read_json_lines(path) if line["step"] <= resume_at] if resume_at else []
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        partial.replace(path)  # at once, so that a crash here costs no epoch of the past
+        self._file = path.open("a")
+
+    def hear(self, event: Event) -> None:
+        """Write epochs; steps would be too many."""
+        if event.kind == "epoch":
+            self._file.write(json.dumps({"step": event.step, **event.values}) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """All whole lines of a JSON-lines file; a last line cut off by a crash is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+class TensorBoard:
+    """Every number of an epoch as a scalar (extra ``tensorboard``)."""
+
+    def __init__(self, folder: Path, *, resume_at: int = 0) -> None:
+        need("tensorboard", extra="tensorboard", purpose="write TensorBoard events")
+        from torch.utils.tensorboard import SummaryWriter
+
+        # TensorBoard hides what is at purge_step too, but the epoch that ended there is not said again.
+        self._writer: Any = SummaryWriter(str(folder), purge_step=resume_at + 1)
+
+    def hear(self, event: Event) -> None:
+        """Write epochs."""
+        if event.kind != "epoch":
+            return
+        for name, value in event.values.items():
+            if isinstance(value, int | float):
+                self._writer.add_scalar(name, value, event.step)
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._writer.close()
+
+
+class Clock:
+    """Time left, from the steps done since this process began."""
+
+    def __init__(self) -> None:
+        self._begun: tuple[float, int] | None = None
+
+    def seconds_left(self, step: int, total: int) -> float | None:
+        """Seconds until ``total`` steps at the pace so far; None before there is a pace."""
+        now = time.monotonic()
+        if self._begun is None:
+            self._begun = (now, step)
+        begun, first = self._begun
+        return (now - begun) / (step - first) * (total - step) if step > first else None

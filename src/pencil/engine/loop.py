@@ -1,0 +1,290 @@
+"""The one training loop: gather, call, scatter. It knows nothing of PENCIL.
+
+A run is a number of optimiser steps. The step number alone says which epoch it is, which rows come next, how they
+are augmented and what every schedule reads; weights, optimiser, label rows and random state are the rest. So a run
+that was stopped anywhere continues exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from pencil.algorithm import total_epochs
+from pencil.data.examples import Examples
+from pencil.data.loader import fetch_batches
+from pencil.data.ownership import span
+from pencil.data.prepare import Preparation
+from pencil.data.sampler import EpochSampler, Stretch
+from pencil.engine.checkpoint import Checkpoints
+from pencil.engine.evaluate import accuracy
+from pencil.engine.events import Clock, Events
+from pencil.engine.learner import LabelLearner
+from pencil.engine.runtime import Runtime
+from pencil.engine.signals import StopRequest
+from pencil.engine.state import restore, snapshot
+from pencil.engine.tally import Tally
+from pencil.errors import RunError
+
+
+@dataclass(kw_only=True)
+class Training:
+    """All parts of a training, put together by ``pencil.run``.
+
+    ``train`` holds the examples this rank owns, numbered from 0 as in its label store; ``rows`` are their numbers
+    among the examples of all ranks.
+    """
+
+    runtime: Runtime
+    model: nn.Module
+    optimizer: Optimizer
+    learner: LabelLearner
+    sampler: EpochSampler
+    preparation: Preparation
+    train: Examples
+    rows: Tensor
+    validation: Examples | None = None
+    test: Examples | None = None
+    checkpoints: Checkpoints | None = None
+    checkpoint_seconds: float = 300.0
+    checkpoint_steps: int | None = None
+    events: Events = field(default_factory=Events)
+    accumulate: int = 1
+    workers: int = 0
+    evaluate_every: int = 1
+    compile: bool = False
+
+    @property
+    def owned(self) -> range:
+        """The positions of this rank's rows in the fixed order of all rows."""
+        return span(self.sampler.num_rows, self.sampler.rank, self.sampler.world_size)
+
+
+class Loop:
+    """Runs a training from wherever it stands to its end, or to a request to stop."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.step = 0
+        self.tally = Tally()
+        self.changed = 0.0
+        self._seconds = 0.0
+        self._earlier: tuple[Stretch, ...] = ()
+        self._clock = Clock()
+        self._network = training.runtime.parallel(training.model)
+        self._forward = torch.compile(self._network) if training.compile else self._network
+        self._saved_at = time.monotonic()
+
+    @property
+    def total_steps(self) -> int:
+        """Optimiser steps of the whole run."""
+        return total_epochs(self.training.learner.phases) * self.training.sampler.steps
+
+    def run(self) -> bool:
+        """Train; True when the plan is finished, False when a signal stopped it (with a checkpoint)."""
+        steps = self.training.sampler.steps
+        self._tell("begin")
+        with StopRequest() as stop:
+            while self.step < self.total_steps:
+                epoch, done = divmod(self.step, steps)
+                if not self._run_epoch(epoch, done, stop):
+                    return False
+        self._save()
+        self._tell("end")
+        return True
+
+    def resume(self) -> bool:
+        """Continue from the newest whole checkpoint, if there is one."""
+        job = self.training
+        newest = job.checkpoints.newest() if job.checkpoints else None
+        if job.checkpoints is None or newest is None:
+            return False
+        rank = job.runtime.rank
+        progress = restore(
+            job.checkpoints, newest, job.model, job.optimizer, job.learner.store, job.owned, rank
+        )
+        if progress["num_rows"] != job.sampler.num_rows:
+            raise RunError(
+                f"checkpoint {newest.name} is of {progress['num_rows']} rows, but the data now has "
+                f"{job.sampler.num_rows}; resume with the data the run began with"
+            )
+        self.step, self._seconds = progress["step"], progress["seconds"]
+        self._earlier = self._stretches(progress)
+        self.changed = progress["changed"]
+        if rank == 0:  # the sums of all ranks go on in one of them
+            self.tally = Tally(**progress["tally"])
+        return True
+
+    def _stretches(self, progress: dict[str, Any]) -> tuple[Stretch, ...]:
+        """Who took the earlier steps of the current epoch, where it was another number of ranks."""
+        job = self.training
+        earlier = tuple(Stretch(*each) for each in progress["earlier"])
+        done = self.step % job.sampler.steps
+        if progress["world_size"] != job.runtime.world_size and done:
+            earlier += (Stretch(progress["world_size"], done),)
+        return earlier
+
+    def _run_epoch(self, epoch: int, done: int, stop: StopRequest) -> bool:
+        self._network.train()
+        started = time.monotonic() - self._seconds
+        for batch in self._batches(epoch, done):
+            self._one_step(epoch, batch)
+            self._seconds = time.monotonic() - started
+            if self.step % self.training.sampler.steps == 0:
+                self._end_epoch(epoch)
+            if self._after_step(stop):
+                return False
+        return True
+
+    def _batches(self, epoch: int, done: int) -> Iterator[list[tuple[Tensor, Tensor]]]:
+        """For each step, its micro-batches of inputs and local rows."""
+        job = self.training
+        steps = [
+            rows.tensor_split(job.accumulate) for rows in job.sampler.batches(epoch, done, self._earlier)
+        ]
+        fetched = fetch_batches(
+            job.train.inputs,
+            (part for parts in steps for part in parts if len(part)),
+            workers=job.workers,
+            pin_memory=job.runtime.device.type == "cuda",
+        )
+        for parts in steps:
+            yield [next(fetched) if len(part) else (part, part) for part in parts]  # no rows, no inputs
+
+    def _one_step(self, epoch: int, batch: list[tuple[Tensor, Tensor]]) -> None:
+        job = self.training
+        done = self.step - epoch * job.sampler.steps
+        job.learner.epoch = epoch + done / job.sampler.steps
+        for group in job.optimizer.param_groups:
+            group["lr"] = job.learner.learning_rate
+        # DDP averages over ranks what should be summed over the examples of all ranks.
+        scale = job.runtime.world_size / job.sampler.global_size(epoch, done, self._earlier)
+        job.optimizer.zero_grad(set_to_none=True)
+        for index, (inputs, rows) in enumerate(batch):
+            with self._synchronised(last=index == len(batch) - 1):
+                self._backward(inputs, rows, epoch, scale)
+        job.optimizer.step()
+        self.tally.count_labels(job.learner.step())
+        self.step += 1
+
+    def _backward(self, inputs: Tensor, rows: Tensor, epoch: int, scale: float) -> None:
+        job = self.training
+        if not len(rows):
+            self._keep_step()
+            return
+        prepared = job.preparation.training(inputs, job.rows[rows], epoch)
+        with job.runtime.autocast():
+            logits = self._forward(prepared)
+        losses = job.learner.loss(logits, rows, reduction="none")
+        (losses.sum() * scale).backward()
+        given = job.learner.given.subset(rows).hard.to(logits.device)
+        self.tally.count(logits.detach(), losses.detach(), given)
+
+    def _keep_step(self) -> None:
+        """A rank without rows in a batch still takes part in averaging the gradients, with nothing to add."""
+        job = self.training
+        if job.runtime.world_size > 1:
+            self._network.eval()  # so that batch norm learns nothing from it
+            inputs = job.preparation.evaluation(job.train.inputs.fetch(torch.tensor([0])))
+            (self._network(inputs).sum() * 0).backward()
+            self._network.train()
+
+    def _synchronised(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
+        if not last and isinstance(self._network, DistributedDataParallel):
+            return self._network.no_sync()
+        return contextlib.nullcontext()
+
+    def _end_epoch(self, epoch: int) -> None:
+        job = self.training
+        totals = self.tally.of_all_ranks(job.runtime)
+        self.changed = totals.changed if totals.moved else self.changed
+        metrics: dict[str, Any] = {
+            "epoch": epoch + 1,
+            "phase": job.learner.moment.phase.name,
+            "learning_rate": job.learner.learning_rate,
+            "loss": totals.loss / totals.examples,
+            "train_agreement": totals.agreeing / totals.examples,
+            "labels_changed": int(self.changed),
+            **self._accuracies(epoch),
+        }
+        metrics["seconds"] = round(self._seconds, 4)
+        self.tally, self._seconds, self._earlier = Tally(), 0.0, ()
+        self._tell("epoch", **metrics)
+
+    def _accuracies(self, epoch: int) -> dict[str, float]:
+        job = self.training
+        last = epoch + 1 == total_epochs(job.learner.phases)
+        if not last and (epoch + 1) % job.evaluate_every:
+            return {}
+        measured: dict[str, float] = {}
+        job.runtime.agree_on_buffers(job.model)
+        for name, examples in (("validation_accuracy", job.validation), ("test_accuracy", job.test)):
+            if examples is not None:
+                measured[name] = accuracy(job.model, examples, job.preparation, job.runtime)
+        if job.train.reference is not None:
+            measured["labels_correct"] = self._labels_correct(job.train.reference)
+        return measured
+
+    def _labels_correct(self, reference: Tensor) -> float:
+        """How many labels are right now, where the truth is known: for measuring only."""
+        right = (self.training.learner.labels().suggested == reference).sum()
+        counts = self.training.runtime.total(torch.tensor([int(right), len(reference)], dtype=torch.float64))
+        return float(counts[0] / counts[1])
+
+    def _after_step(self, stop: StopRequest) -> bool:
+        """Save if it is time; True when the loop must end here."""
+        job = self.training
+        due = time.monotonic() - self._saved_at >= job.checkpoint_seconds
+        wishes = job.runtime.total(torch.tensor([float(stop.requested), float(due)]))
+        more = self.step < self.total_steps  # after the last step there is nothing left to stop
+        stopping, due = more and bool(wishes[0] > 0), bool(wishes[1] > 0)
+        if job.checkpoint_steps is not None:
+            due = due or self.step % job.checkpoint_steps == 0
+        if more and (stopping or due):
+            self._save()
+        self._tell("step")
+        if stopping:
+            self._tell("stopped")
+        return stopping
+
+    def _save(self) -> None:
+        job = self.training
+        if job.checkpoints is not None:
+            job.runtime.agree_on_buffers(job.model)
+            state = snapshot(
+                job.model, job.optimizer, job.learner.store, job.owned, self._progress(), job.runtime.rank
+            )
+            path = job.checkpoints.save(self.step, state)
+            self._tell("checkpoint", path=path.name)
+        self._saved_at = time.monotonic()
+
+    def _progress(self) -> dict[str, Any]:
+        """Where the run stands, alike on all ranks."""
+        return {
+            "step": self.step,
+            "num_rows": self.training.sampler.num_rows,
+            "world_size": self.training.runtime.world_size,
+            "earlier": [astuple(stretch) for stretch in self._earlier],
+            "changed": self.changed,
+            "tally": asdict(self.tally.of_all_ranks(self.training.runtime)),
+            "seconds": self._seconds,
+        }
+
+    def _tell(self, kind: Any, **values: Any) -> None:
+        job = self.training
+        if job.runtime.is_main:
+            left = self._clock.seconds_left(self.step, self.total_steps)
+            extra = {
+                "total_steps": self.total_steps,
+                "phase": job.learner.moment.phase.name,
+                "seconds_left": left,
+            }
+            job.events.tell(kind, self.step, **(values if kind == "epoch" else extra | values))

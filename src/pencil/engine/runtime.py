@@ -1,0 +1,113 @@
+"""Where training runs: device, ranks, precision. One process is world size 1, not another program."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from pencil.errors import ConfigError
+
+Precision = Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """Facts every other part of the engine asks about.
+
+    Attributes:
+        device: Where the network lives.
+        rank: This process among ``world_size``.
+        world_size: How many processes train together.
+        precision: ``bf16`` runs the network under autocast; weights, losses and labels stay float32.
+        channels_last: Keep images and convolutions in that memory format (faster on most hardware).
+    """
+
+    device: torch.device
+    rank: int = 0
+    world_size: int = 1
+    precision: Precision = "fp32"
+    channels_last: bool = False
+
+    @classmethod
+    def start(
+        cls, device: str = "auto", precision: Precision = "fp32", *, channels_last: bool = False
+    ) -> Runtime:
+        """Join the process group torchrun announces, if it announces one."""
+        world_size, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+        chosen = _device(device)
+        if chosen.type == "cuda":
+            torch.cuda.set_device(chosen)  # torch.distributed.checkpoint gathers on the current device
+        if world_size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+        return cls(
+            device=chosen, rank=rank, world_size=world_size, precision=precision, channels_last=channels_last
+        )
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process speaks and writes for all."""
+        return self.rank == 0
+
+    def stop(self) -> None:
+        """Leave the process group."""
+        if self.world_size > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """The context the network's forward pass runs in."""
+        if self.precision == "bf16":
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    def place(self, model: nn.Module) -> nn.Module:
+        """The network on the device, in its memory format."""
+        model = model.to(self.device)
+        if self.channels_last:
+            # The stub of Module.to knows only tensors' memory_format overloads.
+            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return model
+
+    def parallel(self, model: nn.Module) -> nn.Module:
+        """The network with its gradients averaged over ranks."""
+        return DistributedDataParallel(model) if self.world_size > 1 else model
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of ``values`` over all ranks, on the CPU; NCCL sums on the device only."""
+        if self.world_size == 1:
+            return values
+        moved = values.to(self.device)
+        dist.all_reduce(moved)
+        return moved.cpu()
+
+    def agree_on_buffers(self, model: nn.Module) -> None:
+        """Rank 0's buffers everywhere: batch norm's averages follow each rank's own batches."""
+        if self.world_size > 1:
+            for buffer in model.buffers():
+                dist.broadcast(buffer, src=0)
+
+    def barrier(self) -> None:
+        """Wait for every rank."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+def _device(wanted: str) -> torch.device:
+    local = int(os.environ.get("LOCAL_RANK", 0))
+    if wanted == "auto":
+        return torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"train.device: {wanted!r} is not a device; use auto, cpu, cuda or cuda:0"
+        ) from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"train.device: {wanted!r} asked for, but this torch sees no GPU; use auto or cpu")
+    return device

@@ -1,0 +1,336 @@
+"""The learner in somebody's own loop: the labels it learns are those of the formulas, however batches are cut."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pencil.algorithm import Pencil, Phase, start_label_logits, three_phases, updated_label_logits
+from pencil.algorithm.losses import classification_loss, cross_entropy, network_loss
+from pencil.algorithm.schedule import Linear
+from pencil.engine import LabelLearner
+from pencil.engine.learner import Written
+from pencil.errors import DataError
+from pencil.methods import CrossEntropy
+from pencil.stores import GivenLabels
+
+CLASSES = 4
+LABELS = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2])
+CORRECTING = (Phase(name="correction", epochs=2, learning_rate=0.1),)
+METHOD = Pencil(label_rate=4.0)
+
+
+class DoubleStore:
+    """Rows in float64, where sums in another order must agree to the last digits."""
+
+    def __init__(self, num_rows, row_width):
+        self.values = torch.zeros(num_rows, row_width, dtype=torch.float64)
+        self.num_rows, self.row_width = num_rows, row_width
+
+    def gather(self, rows):
+        return self.values[rows]
+
+    def scatter(self, rows, values):
+        self.values[rows] = values.double()
+
+    def state(self):
+        return {"values": self.values}
+
+
+def random(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def correcting(labels=LABELS, **options):
+    return LabelLearner(METHOD, labels, CORRECTING, **options)
+
+
+def rows_of(learner):
+    return learner.store.state()["values"]
+
+
+def linear_model(dtype=torch.float32):
+    model = torch.nn.Linear(6, CLASSES, dtype=dtype)
+    with torch.no_grad():
+        model.weight.copy_(random(CLASSES, 6, seed=1, dtype=dtype))
+        model.bias.zero_()
+    return model
+
+
+def loss_by_hand(phase, logits, labels, rows, method):
+    if phase == "backbone":
+        return cross_entropy(logits, LABELS[rows])
+    if phase == "finetune":
+        return classification_loss(logits, labels[rows], method.direction)
+    return network_loss(logits, labels[rows], method.entropy_weight, method.direction)
+
+
+def by_hand(inputs, batches, method, plan):
+    """PENCIL written out: the model and the label logits after training through the phases of the plan."""
+    model, labels = linear_model(), start_label_logits(LABELS, CLASSES, method.initial_gap)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for phase in plan:
+        for rows in batches:
+            logits = model(inputs[rows])
+            optimizer.zero_grad()
+            loss_by_hand(phase, logits, labels, rows, method).mean().backward()
+            optimizer.step()
+            if phase == "correction":
+                labels[rows] = updated_label_logits(
+                    labels[rows],
+                    logits.detach().softmax(dim=1),
+                    LABELS[rows],
+                    label_rate=method.label_rate,
+                    pull=method.pull,
+                    form=method.form,
+                    direction=method.direction,
+                )
+    return model, labels
+
+
+@pytest.mark.parametrize("form", ["reference", "printed"])
+@pytest.mark.parametrize("direction", ["prediction_label", "label_prediction"])
+def test_a_plain_loop_learns_the_labels_of_the_formulas(form, direction):
+    method = Pencil(label_rate=4.0, pull=0.3, form=form, direction=direction)
+    phases = three_phases(1, 2, 1, learning_rate=0.1, finetune_rate=0.1)
+    inputs, batches = random(len(LABELS), 6), torch.arange(len(LABELS)).split(4)
+    model = linear_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    learner = LabelLearner(method, LABELS, phases)
+    for _ in learner.epochs():
+        for rows in batches:
+            loss = learner.loss(model(inputs[rows]), rows)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            learner.step()
+    reference, labels = by_hand(inputs, batches, method, ["backbone", "correction", "correction", "finetune"])
+    assert torch.equal(rows_of(learner), labels)
+    assert torch.equal(model.weight, reference.weight)
+    assert not torch.equal(labels, start_label_logits(LABELS, CLASSES))
+
+
+@pytest.mark.parametrize("parts", [2, 3, 11])
+def test_accumulated_small_batches_equal_one_big_batch(parts):
+    inputs, everything = random(len(LABELS), 6, dtype=torch.float64), torch.arange(len(LABELS))
+    results = []
+    for pieces in (1, parts):
+        model = linear_model(torch.float64)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        learner = correcting(store=DoubleStore(len(LABELS), CLASSES))
+        for _ in learner.epochs():
+            optimizer.zero_grad()
+            for rows in everything.tensor_split(pieces):
+                losses = learner.loss(model(inputs[rows]), rows, reduction="none")
+                (losses.sum() / len(LABELS)).backward()
+            optimizer.step()
+            assert learner.step().moved == len(LABELS)
+        results.append((rows_of(learner), model.weight.detach()))
+    (rows, weights), (other_rows, other_weights) = results
+    torch.testing.assert_close(rows, other_rows, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(weights, other_weights, rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    order=st.permutations(range(len(LABELS))),
+    cuts=st.sets(st.integers(1, len(LABELS) - 1)),
+    steps=st.sets(st.integers(0, len(LABELS))),
+)
+def test_neither_order_nor_size_of_batches_matters_to_labels(order, cuts, steps):
+    logits = random(len(LABELS), CLASSES, seed=2, dtype=torch.float64)
+    whole, cut = correcting(), correcting()
+    whole.loss(logits, torch.arange(len(LABELS)))
+    whole.step()
+    for index, rows in enumerate(torch.tensor(order).tensor_split(sorted(cuts))):
+        cut.loss(logits[rows], rows)
+        if index in steps:
+            cut.step()
+    cut.step()
+    assert torch.equal(rows_of(whole), rows_of(cut))
+
+
+@settings(max_examples=20, deadline=None)
+@given(scale=st.floats(0.001, 1000), visited=st.sets(st.integers(0, len(LABELS) - 1), min_size=1))
+def test_scaling_the_loss_leaves_labels_alone_and_rows_not_visited_stay(scale, visited):
+    rows, logits = torch.tensor(sorted(visited)), random(len(LABELS), CLASSES, seed=3)
+    plain, scaled = correcting(), correcting()
+    start = rows_of(plain).clone()
+    plain.loss(logits[rows], rows)
+    (scale * scaled.loss(logits[rows].clone().requires_grad_(), rows)).backward()
+    assert plain.step() == scaled.step()
+    assert torch.equal(rows_of(plain), rows_of(scaled))
+    rest = [row for row in range(len(LABELS)) if row not in visited]
+    assert torch.equal(rows_of(plain)[rest], start[rest])
+
+
+def test_labels_move_at_the_step_and_not_before():
+    learner = correcting()
+    start = rows_of(learner).clone()
+    learner.loss(random(2, CLASSES), torch.tensor([0, 1]))
+    assert torch.equal(rows_of(learner), start)
+    assert learner.step().moved == 2
+    assert not torch.equal(rows_of(learner), start)
+    assert learner.step() == Written(moved=0, changed=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_logits_give_a_float32_loss_and_the_labels_of_their_values(dtype):
+    logits, rows = random(3, CLASSES).to(dtype), torch.tensor([4, 0, 7])
+    half, full = correcting(), correcting()
+    loss = half.loss(logits, rows)
+    assert loss.dtype == torch.float32
+    assert torch.equal(loss, full.loss(logits.float(), rows))
+    half.step(), full.step()
+    assert torch.equal(rows_of(half), rows_of(full))
+
+
+def test_a_network_under_bf16_autocast_trains_with_float32_weights_and_gradients():
+    model, learner = linear_model(), correcting()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = model(random(3, 6))
+    assert logits.dtype == torch.bfloat16
+    learner.loss(logits, torch.tensor([0, 1, 2])).backward()
+    assert learner.step().moved == 3
+    assert model.weight.grad.dtype == torch.float32
+    assert bool(model.weight.grad.abs().sum() > 0)
+
+
+def test_trusted_rows_never_move_but_others_do():
+    trusted = torch.zeros(len(LABELS), dtype=torch.bool)
+    trusted[[0, 5, 6]] = True
+    learner = correcting(trusted=trusted)
+    start = rows_of(learner).clone()
+    for _ in learner.epochs():
+        losses = learner.loss(
+            random(len(LABELS), CLASSES), torch.arange(len(LABELS)).flip(0), reduction="none"
+        )
+        assert len(losses) == len(LABELS)
+        assert learner.step().moved == len(LABELS) - 3
+    moved = (rows_of(learner) != start).any(dim=1)
+    assert torch.equal(moved, ~trusted)
+    assert torch.equal(learner.labels().suggested[trusted], LABELS[trusted])
+
+
+def test_a_batch_of_trusted_rows_alone_moves_nothing():
+    learner = correcting(trusted=torch.ones(len(LABELS), dtype=torch.bool))
+    learner.loss(random(2, CLASSES), torch.tensor([0, 1]))
+    assert learner.step() == Written(0, 0)
+
+
+SOFT = torch.tensor([[0.6, 0.4, 0.0], [0.1, 0.2, 0.7], [0.0, 1.0, 0.0]])
+
+
+@pytest.mark.parametrize("labels", [SOFT, (10 * SOFT).round().long()], ids=["soft", "votes"])
+def test_soft_labels_and_votes_are_where_training_starts(labels):
+    learner = LabelLearner(METHOD, labels, CORRECTING)
+    torch.testing.assert_close(learner.label_distribution(torch.arange(3)), SOFT, rtol=0, atol=2e-4)
+    found = learner.labels()
+    assert found.given.tolist() == found.suggested.tolist() == [0, 2, 1]
+    learner.loss(10 * torch.eye(3)[[1, 2, 1]], torch.arange(3))
+    assert learner.step() == Written(moved=3, changed=1)
+    assert learner.labels().suggested.tolist() == [1, 2, 1]
+    assert learner.labels().given.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("batches", [[[2, 5, 2]], [[2, 5], [6, 2]]])
+def test_a_row_twice_between_two_steps_is_refused_where_labels_move(batches):
+    learner = correcting()
+    before = learner.labels()
+    for rows in batches:
+        learner.loss(random(len(rows), CLASSES), torch.tensor(rows))
+    with pytest.raises(DataError, match="twice"):
+        learner.step()
+    assert torch.equal(learner.labels().confidence, before.confidence)
+
+
+def test_an_unknown_reduction_is_refused():
+    with pytest.raises(ValueError, match="reduction: 'sum' is unknown"):
+        correcting().loss(random(1, CLASSES), torch.tensor([0]), reduction="sum")
+
+
+def test_row_numbers_that_do_not_exist_are_refused():
+    with pytest.raises(IndexError):
+        correcting().loss(random(1, CLASSES), torch.tensor([len(LABELS)]))
+
+
+def test_a_store_of_another_size_is_refused():
+    with pytest.raises(DataError, match="3 rows for 11 labels"):
+        correcting(store=DoubleStore(3, CLASSES))
+
+
+def test_labels_tell_given_suggested_and_confidence_for_all_rows_or_some():
+    learner = correcting()
+    values = random(len(LABELS), CLASSES, seed=4)
+    learner.store.scatter(torch.arange(len(LABELS)), values)
+    belief = values.softmax(dim=1)
+    some = torch.tensor([7, 2, 2])
+    for found, rows in ((learner.labels(), torch.arange(len(LABELS))), (learner.labels(some), some)):
+        assert torch.equal(learner.label_distribution(rows), belief[rows])
+        assert torch.equal(found.given, LABELS[rows])
+        assert torch.equal(found.suggested, belief[rows].argmax(dim=1))
+        assert torch.equal(found.confidence, belief[rows].max(dim=1).values)
+
+
+def test_labels_of_more_rows_than_a_chunk_are_all_there(monkeypatch):
+    monkeypatch.setattr("pencil.engine.learner.CHUNK", 4)
+    learner = correcting()
+    assert torch.equal(learner.labels().suggested, LABELS)
+    assert torch.equal(rows_of(learner), start_label_logits(LABELS, CLASSES))
+
+
+def test_written_counts_the_rows_that_now_suggest_another_class():
+    learner = correcting()
+    wanted = torch.tensor([0, 2, 2])  # given 0, 1, 2
+    for visit in (0, 1):
+        learner.loss(50 * torch.eye(CLASSES)[wanted], torch.tensor([0, 1, 2]))
+        written = learner.step()
+        assert written.moved == 3
+        assert written.changed == int((learner.labels().suggested != LABELS).sum()) == visit
+
+
+def test_loss_is_one_value_or_one_per_example():
+    learner = correcting()
+    logits, rows = random(5, CLASSES), torch.arange(5)
+    losses = learner.loss(logits, rows, reduction="none")
+    assert losses.shape == (5,)
+    assert torch.equal(learner.loss(logits, rows), losses.mean())
+
+
+def test_epochs_set_the_clock_and_with_it_phase_and_learning_rate():
+    phases = three_phases(1, 2, 2, learning_rate=0.1, finetune_rate=Linear(0.2, 0.0))
+    learner = LabelLearner(METHOD, LABELS, phases)
+    seen = [(epoch, learner.moment.phase.name, learner.learning_rate) for epoch in learner.epochs()]
+    assert seen == [
+        (0, "backbone", 0.1),
+        (1, "correction", 0.1),
+        (2, "correction", 0.1),
+        (3, "finetune", 0.2),
+        (4, "finetune", 0.1),
+    ]
+    assert list(learner.epochs(start=3)) == [3, 4]
+
+
+def test_only_the_correction_phase_moves_labels():
+    learner = LabelLearner(METHOD, LABELS, three_phases(1, 2, 1, learning_rate=0.1, finetune_rate=0.1))
+    moved = []
+    for _ in learner.epochs():
+        learner.loss(random(len(LABELS), CLASSES), torch.arange(len(LABELS)))
+        moved.append(learner.step().moved)
+    assert moved == [0, len(LABELS), len(LABELS), 0]
+
+
+def test_given_labels_may_come_ready_made():
+    given_labels = GivenLabels.of(LABELS, 6)
+    learner = LabelLearner(METHOD, given_labels, CORRECTING)
+    assert learner.given is given_labels
+    assert learner.label_distribution(torch.arange(2)).shape == (2, 6)
+
+
+def test_a_method_without_rows_learns_beside_no_labels():
+    learner = LabelLearner(CrossEntropy(), LABELS, CORRECTING)
+    logits, rows = random(3, CLASSES), torch.tensor([1, 1, 2])
+    assert torch.equal(learner.loss(logits, rows), cross_entropy(logits, LABELS[rows]).mean())
+    assert learner.step() == Written(0, 0)
+    assert torch.equal(learner.labels().suggested, LABELS)
+    assert torch.equal(learner.labels().confidence, torch.ones(len(LABELS)))

@@ -1,0 +1,79 @@
+"""A tally sums over examples, however they are cut into batches, ranks and resumed runs."""
+
+import json
+from dataclasses import asdict
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pencil.engine import Runtime
+from pencil.engine.learner import Written
+from pencil.engine.tally import Tally
+
+COUNT = 24
+GENERATOR = torch.Generator().manual_seed(0)
+LOGITS = torch.randn(COUNT, 3, generator=GENERATOR)
+LOSSES = torch.randint(1, 100, (COUNT,), generator=GENERATOR) / 8  # whose sums are exact
+GIVEN = torch.randint(3, (COUNT,), generator=GENERATOR)
+
+
+class Ranks(Runtime):
+    """A rank among others whose tallies are known."""
+
+    def total(self, values):
+        return values + sum(torch.tensor(list(asdict(other).values())) for other in OTHERS)
+
+
+OTHERS = [Tally(10, 2.5, 7, 4, 1), Tally(6, 0.25, 0, 6, 6)]
+
+
+def counted(start=0, stop=COUNT):
+    tally = Tally()
+    tally.count(LOGITS[start:stop], LOSSES[start:stop], GIVEN[start:stop])
+    return tally
+
+
+def test_a_batch_is_counted_as_a_loop_over_its_examples_would():
+    agreeing = sum(int(row.argmax()) == int(label) for row, label in zip(LOGITS, GIVEN, strict=True))
+    assert 0 < agreeing < COUNT
+    assert counted() == Tally(examples=COUNT, loss=sum(LOSSES.tolist()), agreeing=agreeing)
+
+
+@settings(max_examples=30, deadline=None)
+@given(cuts=st.lists(st.integers(0, COUNT), max_size=5))
+def test_it_does_not_matter_how_examples_are_cut_into_batches(cuts):
+    tally, edges = Tally(), [0, *sorted(cuts), COUNT]
+    for start, stop in pairwise(edges):
+        tally.count(LOGITS[start:stop], LOSSES[start:stop], GIVEN[start:stop])
+    assert tally == counted()
+
+
+def test_written_labels_add_up():
+    tally = Tally()
+    for written in (Written(5, 2), Written(), Written(3, 3)):
+        tally.count_labels(written)
+    assert tally == Tally(moved=8, changed=5)
+
+
+def test_alone_the_sums_of_all_ranks_are_ones_own_and_a_copy():
+    tally = counted()
+    everyone = tally.of_all_ranks(Runtime(device=torch.device("cpu")))
+    assert everyone == tally
+    everyone.count_labels(Written(1, 1))
+    assert tally == counted()
+
+
+def test_ranks_add_up_field_by_field_and_keep_their_own_sums():
+    tally = Tally(1, 0.5, 1, 1, 1)
+    runtime = Ranks(device=torch.device("cpu"), world_size=3)
+    assert tally.of_all_ranks(runtime) == Tally(17, 3.25, 8, 11, 8)
+    assert tally == Tally(1, 0.5, 1, 1, 1)
+
+
+@pytest.mark.parametrize("loss", [1 / 3, 1e300, 0.1 + 0.2])
+def test_progress_keeps_a_tally_to_the_last_digit(loss):
+    tally = Tally(COUNT, loss, 7, 3, 2)
+    assert Tally(**json.loads(json.dumps(asdict(tally)))) == tally
