@@ -1,0 +1,206 @@
+"""RunConfig: everything that decides a run, as frozen sections; TOML in and out.
+
+Methods, phases, schedules and augmentation are the very dataclasses the rest of the package uses: there is no
+second description of them here.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pencil.algorithm import Pencil, Phase
+from pencil.config.explain import explain
+from pencil.config.toml import to_toml
+from pencil.data.augment import Augment
+from pencil.errors import ConfigError
+from pencil.methods import CrossEntropy
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and refusing fields it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class RateNoise(Section):
+    """Seeded noise of one rate: ``symmetric`` and ``circular`` for any classes, ``cifar10``'s map, ``instance``."""
+
+    kind: Literal["symmetric", "circular", "cifar10", "instance"]
+    rate: float = Field(ge=0, le=1)
+    seed: int | None = Field(default=None, description="the run's seed where absent")
+
+
+class MatrixNoise(Section):
+    """Noise by a transition matrix: row i holds the probabilities of each label where i is true."""
+
+    kind: Literal["matrix"]
+    matrix: tuple[tuple[float, ...], ...]
+    seed: int | None = None
+
+
+class LabelFile(Section):
+    """Labels from a file laid over the data set's own, such as CIFAR-N's."""
+
+    kind: Literal["file"]
+    path: str
+    key: str | None = None
+
+
+Noise = Annotated[RateNoise | MatrixNoise | LabelFile, Field(discriminator="kind")]
+
+
+class DataSection(Section):
+    """What every data source may say besides where it is."""
+
+    path: str
+    noise: Noise | None = Field(
+        default=None, description="made from the labels read; files are never touched"
+    )
+    validation: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training rows held out, noisy too"
+    )
+    limit: int | None = Field(default=None, ge=1, description="train on this many rows, drawn by seed")
+    normalize: Literal["auto", "mean", "none"] = Field(
+        default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
+    )
+    augment: Augment | None = None
+
+
+class FeaturesData(DataSection):
+    """Feature arrays, .npz or .npy."""
+
+    kind: Literal["features"]
+    labels: str | None = Field(default=None, description=".npy of labels, where path is an .npy of features")
+    keys: dict[str, str] = Field(
+        default_factory=dict, description="arrays of an .npz by role, where they have names of their own"
+    )
+
+
+class CifarData(DataSection):
+    """CIFAR-10 or CIFAR-100 in the official binary or python layout."""
+
+    kind: Literal["cifar10", "cifar100"]
+    coarse: bool = False
+
+
+class IdxData(DataSection):
+    """MNIST's and Fashion-MNIST's IDX files."""
+
+    kind: Literal["idx"]
+
+
+class ImagesData(DataSection):
+    """An image folder (a folder per class) or a CSV or Parquet manifest (path, label, split, votes, trusted)."""
+
+    kind: Literal["folder", "manifest"]
+    size: int | None = Field(
+        default=None, ge=1, description="resize to size × size; None: as they are, all alike"
+    )
+    channels: Literal[1, 3] = 3
+
+
+class DatasetData(DataSection):
+    """Your own: path names a function, ``package.module:function``, that returns pencil.data.Splits."""
+
+    kind: Literal["python"]
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+Data = Annotated[FeaturesData | CifarData | IdxData | ImagesData | DatasetData, Field(discriminator="kind")]
+
+
+class Model(Section):
+    """The backbone: a built-in name, torchvision:NAME, timm:NAME, or your own package.module:factory."""
+
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+class Optimizer(Section):
+    """The network's optimiser; its learning rate belongs to the phases."""
+
+    name: Literal["sgd", "adamw"] = "sgd"
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="SGD's; AdamW keeps torch's defaults")
+    nesterov: bool = False
+    weight_decay: float = Field(default=1e-4, ge=0)
+
+
+class Train(Section):
+    """How the loop runs."""
+
+    batch_size: int = Field(
+        default=128, ge=1, description="examples per optimiser step, of all ranks together"
+    )
+    accumulate: int = Field(
+        default=1, ge=1, description="split each batch into this many passes to save memory"
+    )
+    evaluate_every: int = Field(
+        default=1, ge=1, description="epochs between evaluations; the last always is one"
+    )
+    device: str = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    channels_last: bool = False
+    compile: bool = False
+    workers: int = Field(default=0, ge=0, description="processes that read examples ahead")
+    tensorboard: bool = False
+
+
+class Checkpoint(Section):
+    """When to save, and how many to keep."""
+
+    seconds: float = Field(default=300.0, gt=0)
+    steps: int | None = Field(default=None, ge=1)
+    keep: int = Field(default=2, ge=1)
+
+
+class RunConfig(Section):
+    """Everything that decides a run."""
+
+    seed: int = 0
+    data: Data
+    model: Model
+    method: Annotated[Pencil | CrossEntropy, Field(discriminator="name")] = Pencil()
+    phases: tuple[Phase, ...] = Field(min_length=1)
+    optimizer: Optimizer = Optimizer()
+    train: Train = Train()
+    checkpoint: Checkpoint = Checkpoint()
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> RunConfig:
+        """From plain values, as TOML gives them; raises one ``ConfigError`` that lists every mistake."""
+        try:
+            # By way of JSON, strict validation still takes lists for tuples. TOML's dates become strings.
+            return cls.model_validate_json(json.dumps(table, default=str))
+        except ValidationError as error:
+            raise ConfigError(explain(error, table, cls.model_json_schema())) from None
+
+    @classmethod
+    def read(cls, path: Path) -> RunConfig:
+        """From a TOML file."""
+        return cls.of(read_table(path))
+
+    def table(self) -> dict[str, Any]:
+        """As plain values."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def toml(self) -> str:
+        """As TOML."""
+        return to_toml(self.table())
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The plain values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"config {path}: {error.strerror or error}; give the path of a TOML file"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config {path}: not valid TOML: {error}") from error

@@ -1,0 +1,82 @@
+"""Settings to start from when all there is is data: one for features, one for small images."""
+
+from __future__ import annotations
+
+from pencil.algorithm import Cosine, Pencil, Phase, three_phases
+from pencil.config import RunConfig
+from pencil.config.schema import CifarData, FeaturesData, IdxData, ImagesData, Model, Optimizer, Train
+from pencil.data import Augment
+
+
+def features(path: str) -> RunConfig:
+    """A linear head on feature arrays: seconds on a laptop; one setting for every noise rate."""
+    return RunConfig(
+        data=FeaturesData(kind="features", path=path),
+        model=Model(name="linear"),
+        method=Pencil(label_rate=1.0, pull=1.0, entropy_weight=0.8),
+        phases=three_phases(2, 28, 20, learning_rate=0.02, finetune_rate=0.02),
+        optimizer=Optimizer(momentum=0.9, weight_decay=0.005),
+        train=Train(batch_size=128),
+    )
+
+
+def cifar10(path: str) -> RunConfig:
+    """CIFAR-10 from scratch with PreAct ResNet-20: under half an hour on one core."""
+    return _small_images(CifarData(kind="cifar10", path=path, validation=0.1, augment=_shift_and_flip(32)))
+
+
+def cifar100(path: str) -> RunConfig:
+    """CIFAR-100 from scratch with PreAct ResNet-20."""
+    return _small_images(CifarData(kind="cifar100", path=path, validation=0.1, augment=_shift_and_flip(32)))
+
+
+def idx(path: str) -> RunConfig:
+    """MNIST or Fashion-MNIST from scratch with a small CNN: minutes."""
+    return _small_images(
+        IdxData(kind="idx", path=path, validation=0.1, augment=_shift_and_flip(28)), "small_cnn"
+    )
+
+
+def folder(path: str) -> RunConfig:
+    """An image folder, resized to 32 × 32, from scratch with PreAct ResNet-20."""
+    return _small_images(
+        ImagesData(kind="folder", path=path, size=32, validation=0.1, augment=_shift_and_flip(32))
+    )
+
+
+def manifest(path: str) -> RunConfig:
+    """A CSV or Parquet manifest of images, resized to 32 × 32, from scratch with PreAct ResNet-20."""
+    return _small_images(
+        ImagesData(kind="manifest", path=path, size=32, validation=0.1, augment=_shift_and_flip(32))
+    )
+
+
+def _small_images(data: CifarData | IdxData | ImagesData, model: str = "preact_resnet20") -> RunConfig:
+    return RunConfig(
+        data=data,
+        model=Model(name=model),
+        method=Pencil(label_rate=3.0, pull=1.0, entropy_weight=0.8),
+        # Labels are corrected by a network whose learning rate has come down: before that it knows far less. L_c is
+        # about K = 10 times cross entropy where labels are nearly hard, so the rates after that are small.
+        phases=(
+            Phase(name="backbone", epochs=8, learning_rate=Cosine(0.1, 0.001)),
+            Phase(name="correction", epochs=4, learning_rate=0.002),
+            Phase(name="finetune", epochs=3, learning_rate=Cosine(0.004, 0.0)),
+        ),
+        optimizer=Optimizer(momentum=0.9, weight_decay=5e-4),
+        train=Train(batch_size=128, precision="bf16", channels_last=True),
+    )
+
+
+def _shift_and_flip(size: int) -> Augment:
+    return Augment(pad=4, crop=size, flip=True)
+
+
+PRESETS = {
+    "features": features,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "idx": idx,
+    "folder": folder,
+    "manifest": manifest,
+}

@@ -1,0 +1,175 @@
+"""Every preset, and the paper's against the paper: Table 1 and Sec. 4.2, typed in anew."""
+
+import tomllib
+
+import pytest
+
+from pencil import Linear, Pencil, flip_certificates
+from pencil.algorithm import moment_at, total_epochs, value_at
+from pencil.config import RunConfig
+from pencil.data import Augment
+from pencil.errors import ConfigError
+from pencil.models import build_model
+from pencil.presets import PRESETS, describe, preset
+
+DEFAULTS = ["features", "cifar10", "cifar100", "idx", "folder", "manifest"]
+
+# noise, rate in %, learning rate, α, β, λ at the start, λ at the end
+TABLE_1 = [
+    ("symmetric", 10, 0.02, 0.1, 0.8, 200, 200),
+    ("symmetric", 30, 0.03, 0.1, 0.8, 300, 300),
+    ("symmetric", 50, 0.04, 0.1, 0.8, 400, 400),
+    ("symmetric", 70, 0.08, 0.1, 0.8, 800, 800),
+    ("symmetric", 90, 0.12, 0.1, 0.4, 1200, 1200),
+    ("asymmetric", 10, 0.06, 0.1, 0.4, 600, 600),
+    ("asymmetric", 20, 0.06, 0.1, 0.4, 600, 600),
+    ("asymmetric", 30, 0.06, 0.1, 0.4, 600, 600),
+    ("asymmetric", 40, 0.03, 0.0, 0.4, 3000, 0),
+    ("asymmetric", 50, 0.03, 0.0, 0.4, 4000, 0),
+]
+CIFAR100_RATES = [("symmetric", (20, 40, 60, 80)), ("asymmetric", (10, 20, 30, 40))]
+SEC_4_2 = [(kind, rate, 0.35, 0.1, 0.4, 10_000, 10_000) for kind, rates in CIFAR100_RATES for rate in rates]
+EXPERIMENTS = [("cifar10", 10, *row) for row in TABLE_1] + [("cifar100", 100, *row) for row in SEC_4_2]
+PAPER = [f"paper-{data}-{kind}-{rate}" for data, _, kind, rate, *_ in EXPERIMENTS]
+
+
+def test_the_presets_are_these():
+    assert set(PRESETS) == {*DEFAULTS, *PAPER}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_valid_and_keeps_its_path(name):
+    config = preset(name, "some/path")
+    assert config.data.path == "some/path"
+    assert RunConfig.of(config.table()) == config
+    assert RunConfig.of(tomllib.loads(config.toml())) == config
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_default_is_for_the_kind_of_data_it_is_named_after(name):
+    assert preset(name, "x").data.kind == name
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_under_a_default_no_certificate_forbids_flips(name):
+    config = preset(name, "x")
+    assert flip_certificates(config.method, config.phases) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "shape"),
+    [
+        ("features", 7, (12,)),
+        ("idx", 10, (1, 28, 28)),
+        ("folder", 3, (3, 32, 32)),
+        ("paper-cifar10-symmetric-10", 10, (3, 32, 32)),
+        ("paper-cifar100-asymmetric-40", 100, (3, 32, 32)),
+    ],
+)
+def test_a_presets_network_can_be_built(name, classes, shape):
+    model = preset(name, "x").model
+    build_model(model.name, num_classes=classes, input_shape=shape, args=model.args)
+
+
+@pytest.mark.parametrize(
+    ("data", "classes", "kind", "rate", "learning_rate", "alpha", "beta", "start", "end"),
+    EXPERIMENTS,
+    ids=PAPER,
+)
+def test_label_rate_and_pull_are_the_papers_in_knobs_without_units(
+    data, classes, kind, rate, learning_rate, alpha, beta, start, end
+):
+    """η = λ / (B c) and κ = c α, with B = 128."""
+    method = preset(f"paper-{data}-{kind}-{rate}", "x").method
+    assert isinstance(method, Pencil)
+    for epoch in (0, 65, 130):
+        expected = (start + (end - start) * epoch / 130) / (128 * classes)
+        assert value_at(method.label_rate, epoch, 130) == pytest.approx(expected, rel=1e-15)
+    assert isinstance(method.label_rate, Linear) is (start != end)
+    assert method.pull == pytest.approx(classes * alpha, rel=1e-15)
+    assert method.entropy_weight == beta
+    assert method.form == "reference"
+    assert method.direction == "prediction_label"
+    assert method.initial_gap == 10
+    assert method.divide_by_classes
+
+
+@pytest.mark.parametrize(
+    ("name", "label_rate", "pull"),
+    [
+        ("paper-cifar10-symmetric-10", 0.15625, 1.0),
+        ("paper-cifar10-symmetric-30", 0.234375, 1.0),
+        ("paper-cifar10-symmetric-50", 0.3125, 1.0),
+        ("paper-cifar10-symmetric-70", 0.625, 1.0),
+        ("paper-cifar10-symmetric-90", 0.9375, 1.0),
+        ("paper-cifar10-asymmetric-10", 0.46875, 1.0),
+        ("paper-cifar10-asymmetric-20", 0.46875, 1.0),
+        ("paper-cifar10-asymmetric-30", 0.46875, 1.0),
+        ("paper-cifar10-asymmetric-40", Linear(2.34375, 0.0), 0.0),
+        ("paper-cifar10-asymmetric-50", Linear(3.125, 0.0), 0.0),
+        ("paper-cifar100-symmetric-20", 0.78125, 10.0),
+        ("paper-cifar100-asymmetric-40", 0.78125, 10.0),
+    ],
+)
+def test_label_rate_and_pull_in_figures(name, label_rate, pull):
+    method = preset(name, "x").method
+    assert (method.label_rate, method.pull) == (label_rate, pull)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "rate", "learning_rate"),
+    [(data, kind, rate, learning_rate) for data, _, kind, rate, learning_rate, *_ in EXPERIMENTS],
+    ids=PAPER,
+)
+def test_the_papers_plan_and_learning_rates(data, kind, rate, learning_rate):
+    phases = preset(f"paper-{data}-{kind}-{rate}", "x").phases
+    assert [(phase.name, phase.epochs) for phase in phases] == [
+        ("backbone", 70),
+        ("correction", 130),
+        ("finetune", 120),
+    ]
+    assert total_epochs(phases) == 320
+    rates = [moment_at(phases, epoch).learning_rate for epoch in range(320)]
+    assert rates == [learning_rate] * 200 + [0.2] * 40 + [0.02] * 40 + [0.002] * 40
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "rate"), [(data, kind, rate) for data, _, kind, rate, *_ in EXPERIMENTS], ids=PAPER
+)
+def test_the_papers_data_noise_network_and_optimiser(data, kind, rate):
+    config = preset(f"paper-{data}-{kind}-{rate}", "x")
+    asymmetric = "cifar10" if data == "cifar10" else "circular"
+    assert config.data.kind == data
+    assert config.data.noise.kind == ("symmetric" if kind == "symmetric" else asymmetric)
+    assert config.data.noise.rate == rate / 100
+    assert config.data.validation == 0.1
+    assert config.data.normalize == "mean"
+    assert config.data.augment == Augment(pad=4, crop=32, flip=True)
+    assert config.model.name == ("preact_resnet32" if data == "cifar10" else "resnet34_cifar")
+    optimizer = config.optimizer
+    assert (optimizer.name, optimizer.momentum, optimizer.weight_decay) == ("sgd", 0.9, 1e-4)
+    assert not optimizer.nesterov
+    assert config.train.batch_size == 128
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_described_in_one_line(name):
+    line = describe(name)
+    assert line.endswith(".")
+    assert "\n" not in line
+    assert "partial(" not in line
+
+
+def test_descriptions_tell_the_papers_experiments_from_the_defaults():
+    assert describe("paper-cifar10-symmetric-10") == "Table 1: CIFAR-10 with PreAct ResNet-32."
+    assert describe("features").startswith("A linear head on feature arrays")
+
+
+@pytest.mark.parametrize(("name", "hint"), [("featurs", "; did you mean 'features'?"), ("zzz", "")])
+def test_an_unknown_preset_is_told_the_nearest_and_where_to_look(name, hint):
+    with pytest.raises(ConfigError) as caught:
+        preset(name, "x")
+    message = str(caught.value)
+    assert message.startswith(f"--preset {name}: unknown{hint}")
+    assert message.endswith("(list them with: pencil presets)")
+    assert ("did you mean" in message) is bool(hint)
