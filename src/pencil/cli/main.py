@@ -1,0 +1,282 @@
+"""Commands, thin: parse, call ``pencil.run``, print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pencil._version import __version__
+from pencil.cli.output import percent, print_json, print_pairs, say, show_warnings_plainly
+from pencil.errors import ConfigError, PencilError
+
+as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+run_argument = click.argument("run", type=click.Path(path_type=Path))
+set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Set one value, e.g. method.label_rate=0.5.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__)
+def cli() -> None:
+    """Learn from noisy labels: a robust model and corrected labels from one training run."""
+
+
+@cli.command()
+@click.argument("data", required=False)
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the settings.")
+@click.option("--preset", "preset_name", help="Named settings; see: pencil presets.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/<data>-<time>]"
+)
+@click.option("--method", help="pencil or cross_entropy.")
+@click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
+@click.option("--epochs", help="Epochs of the phases backbone,correction,finetune: 2,28,20.")
+@click.option("--seed", type=int, help="Decides everything random.")
+@set_option
+@as_json
+@click.option("--quiet", is_flag=True, help="No progress.")
+def train(
+    data: str | None,
+    config: Path | None,
+    preset_name: str | None,
+    out: Path | None,
+    json_: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Train on DATA: features, images, a manifest, CIFAR or IDX files.
+
+    DATA is an .npz or .npy of features, a folder with a folder of images per class, a .csv or .parquet manifest, a
+    folder of CIFAR or IDX files, or your own function as package.module:function. Its kind is recognised and chooses
+    the settings, unless --config or --preset names others.
+    """
+    from pencil import run
+    from pencil.cli.progress import progress
+    from pencil.cli.settings import train_config
+
+    chosen = train_config(data, config, preset_name, **flags)
+    _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
+
+
+@cli.command()
+@run_argument
+@as_json
+@click.option("--quiet", is_flag=True, help="No progress.")
+def resume(run: Path, json_: bool, quiet: bool) -> None:
+    """Continue a stopped or killed RUN exactly where it stood."""
+    from pencil.cli.progress import progress
+    from pencil.run import RunDirectory
+    from pencil.run import resume as continue_run
+
+    if RunDirectory.open(run).is_finished:
+        say(f"{run} is finished already")
+    _report(continue_run(run, [] if quiet else [progress()]), json_)
+
+
+@cli.command()
+@run_argument
+@click.option(
+    "--split", type=click.Choice(["test", "validation", "train"]), default="test", show_default=True
+)
+@as_json
+def evaluate(run: Path, split: str, json_: bool) -> None:
+    """Accuracy of RUN's model on its own data.
+
+    It is measured against the labels as given: noisy ones on the train and validation splits.
+    """
+    from pencil.run import RunDirectory
+    from pencil.run import evaluate as measure
+
+    result = measure(RunDirectory.open(run), split)
+    if json_:
+        print_json(result)
+    else:
+        print_pairs({**result, "accuracy": percent(result["accuracy"])})
+
+
+@cli.command()
+@run_argument
+@click.argument("data")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
+@click.option(
+    "--split",
+    type=click.Choice(["train", "test"]),
+    default="train",
+    show_default=True,
+    help="Which split of DATA.",
+)
+@click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@set_option
+@as_json
+def predict(
+    run: Path, data: str, out: Path, split: str, distribution: bool, settings: tuple[str, ...], json_: bool
+) -> None:
+    """Predict every example of DATA with RUN's model.
+
+    DATA is read like the run's own data, and carries labels as that does. --set changes how it is read, for example
+    --set labels=FILE.
+    """
+    from pencil.cli.settings import data_section
+    from pencil.results import write_labels
+    from pencil.run import RunDirectory
+    from pencil.run import predict as predictions
+
+    _keep_apart(out, data)
+    directory = RunDirectory.open(run)
+    directory.require_finished()
+    chunks, names = predictions(directory, data_section(data, settings, like=directory.config), split)
+    _wrote(out, write_labels(out, chunks, names, distribution=distribution), json_)
+
+
+@cli.command()
+@run_argument
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
+@click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@as_json
+def labels(run: Path, out: Path, distribution: bool, json_: bool) -> None:
+    """Write RUN's labels: id, given and suggested label, confidence."""
+    from pencil.results import write_labels
+    from pencil.run import RunDirectory, learned_labels
+
+    directory = RunDirectory.open(run)
+    chunks, names = learned_labels(directory)
+    _keep_apart(out, directory.config.data.path)
+    _wrote(out, write_labels(out, chunks, names, distribution=distribution), json_)
+
+
+@cli.command()
+@click.argument("data")
+@click.option("--noise", required=True, help="symmetric:0.4, circular:0.3, cifar10:0.4, instance:0.4.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .npy file.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@set_option
+@as_json
+def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...], json_: bool) -> None:
+    """Write noisy labels for DATA's training rows to a file.
+
+    DATA itself is never touched. Train with the file by --noise FILE.
+    """
+    from pencil.cli.settings import data_section
+    from pencil.data import write_label_file
+    from pencil.results import writing
+    from pencil.run import noisy_labels, read_splits
+
+    _keep_apart(out, data)
+    section = data_section(data, settings, noise=noise)
+    train_split = read_splits(section).train
+    assert section.noise is not None
+    noisy, clean = noisy_labels(train_split, section.noise, seed).hard, train_split.labels.hard
+    with writing(out, ".csv", ".npy") as partial:
+        write_label_file(partial, train_split.ids, noisy, train_split.class_names, clean=clean)
+    share = float((noisy != clean).float().mean())
+    result = {"out": str(out), "rows": len(noisy), "changed": share}
+    print_json(result) if json_ else say(f"{out}: {len(noisy):,} labels, {percent(share)} of them changed")
+
+
+@cli.group(invoke_without_command=True)
+@as_json
+@click.pass_context
+def presets(context: click.Context, json_: bool) -> None:
+    """List ready settings, or show one as TOML."""
+    if context.invoked_subcommand is None:
+        from pencil.presets import PRESETS, describe
+
+        listing = {name: describe(name) for name in PRESETS}
+        print_json(listing) if json_ else print_pairs(listing)
+
+
+@presets.command()
+@click.argument("name")
+@as_json
+@click.pass_context
+def show(context: click.Context, name: str, json_: bool) -> None:
+    """Print the settings of preset NAME as TOML, ready to edit and pass to --config."""
+    from pencil.presets import preset
+
+    config = preset(name, "PATH")
+    json_ = json_ or bool(context.parent and context.parent.params["json_"])
+    print_json(config.table()) if json_ else click.echo(config.toml(), nl=False)
+
+
+def main() -> None:
+    """Run the command; a user's mistake ends in one message and exit code 2, never in a traceback."""
+    show_warnings_plainly()
+    sys.path.append(
+        str(Path.cwd())
+    )  # for data and models of your own; last, so that it hides no installed package
+    try:
+        cli(prog_name="pencil", standalone_mode=False)
+    except PencilError as error:
+        _fail(str(error))
+    except click.ClickException as error:
+        _fail(error.format_message(), error.show)
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+
+
+def _fail(message: str, show: Callable[[], None] | None = None) -> None:
+    if "--json" in sys.argv:
+        print_json({"error": message})
+    show() if show else say(f"error: {message}")
+    sys.exit(2)
+
+
+def _new_folder(data: str) -> Path:
+    name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().absolute().stem)
+    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _keep_apart(out: Path, data: str) -> None:
+    if out.resolve() == Path(data).expanduser().resolve():
+        raise ConfigError(f"--out {out}: that is the data itself; choose another file")
+
+
+def _report(directory: Any, json_: bool) -> None:
+    """A finished run's result, or how to continue one that was stopped; of several ranks one speaks."""
+    speaks, finished = os.environ.get("RANK", "0") == "0", directory.is_finished
+    if speaks and json_:
+        summary = directory.summary if finished else {}
+        print_json({"run": str(directory.path), "finished": finished, **summary})
+    elif speaks and finished:
+        _print_summary(directory)
+    if not finished:
+        if speaks:
+            say(f"stopped with a checkpoint; continue with: {directory.resume_command}")
+        sys.exit(3)
+
+
+def _print_summary(directory: Any) -> None:
+    summary = directory.summary
+    last = {
+        name.replace("_", " "): percent(value)
+        for name, value in summary["last"].items()
+        if name.endswith(("accuracy", "correct"))
+    }
+    changed = f"{summary['labels_changed']:,} of {summary['examples']:,}"
+    print_pairs({"run": directory.path, "labels changed": changed, **last, "seconds": summary["seconds"]})
+    for alarm in summary["alarms"]:
+        say(f"alarm: {alarm}")
+    say(f"next: pencil labels {shlex.quote(str(directory.path))} --out labels.csv")
+
+
+def _wrote(out: Path, count: int, json_: bool) -> None:
+    print_json({"out": str(out), "rows": count}) if json_ else say(f"{out}: {count:,} rows")

@@ -1,0 +1,110 @@
+"""Progress of a run for people: a live bar on a terminal, a line per epoch elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+from pencil.cli.output import is_terminal, percent, say
+from pencil.engine import Event, Listener
+
+LINE_SECONDS = 1.0  # without a terminal, at most this many lines a second, and always the last epoch
+
+
+def progress() -> Listener:
+    """The listener that suits where stderr goes."""
+    return Bar() if is_terminal() else Lines()
+
+
+class Bar:
+    """Phase, epoch, bar, time left, labels changed, accuracy."""
+
+    def __init__(self) -> None:
+        columns = (
+            _fixed("{task.fields[phase]}", 10),
+            BarColumn(bar_width=12, table_column=Column(width=12)),
+            _fixed("{task.percentage:3.0f} %", 5),
+            _fixed("{task.fields[left]:>7} left", 12),
+            _State(),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True))
+        self._task: TaskID | None = None
+        self._state = ""
+
+    def hear(self, event: Event) -> None:
+        """Move the bar."""
+        if event.kind == "epoch":
+            self._state = describe_epoch(event)
+            return
+        fields = {"phase": event.values["phase"], "left": time_left(event), "state": self._state}
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task("", total=event.values["total_steps"], **fields)
+        self._progress.update(self._task, completed=event.step, **fields)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._progress.stop()
+
+
+class _State(ProgressColumn):
+    """The one column that is cut where a terminal is narrow."""
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["state"], no_wrap=True, overflow="ellipsis")
+
+
+def _fixed(text: str, width: int) -> TextColumn:
+    return TextColumn(text, table_column=Column(width=width))
+
+
+class Lines:
+    """One line per epoch, for logs; fewer where epochs take less than a second."""
+
+    def __init__(self) -> None:
+        self._spoken = 0.0
+        self._epoch: Event | None = None
+
+    def hear(self, event: Event) -> None:
+        """Print an epoch once the event after it tells the time left."""
+        if event.kind == "epoch":
+            self._epoch = event
+        elif self._epoch is not None and event.kind in ("step", "end", "stopped"):
+            now = time.monotonic()
+            if now - self._spoken >= LINE_SECONDS or event.step == event.values["total_steps"]:
+                say(
+                    f"{self._epoch.values['phase']:<10}  {describe_epoch(self._epoch)}  {time_left(event)} left"
+                )
+                self._spoken = now
+            self._epoch = None
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def describe_epoch(event: Event) -> str:
+    """An epoch's metrics in a few words."""
+    values = event.values
+    names = (
+        ("validation_accuracy", "validation"),
+        ("test_accuracy", "test"),
+        ("labels_correct", "labels right"),
+    )
+    measured = [f"{word} {percent(values[name])}" for name, word in names if name in values]
+    rest = [f"changed {values['labels_changed']:,}", f"loss {values['loss']:.3f}"]
+    return "  ".join([f"epoch {values['epoch']}", *measured, *rest])
+
+
+def time_left(event: Event) -> str:
+    """Time left as h:mm:ss, or m:ss."""
+    seconds: Any = event.values.get("seconds_left")
+    if seconds is None:
+        return "?"
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, last = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{last:02}" if hours else f"{minutes}:{last:02}"

@@ -1,0 +1,17 @@
+"""From settings to a run and back: the only place that builds objects from a RunConfig."""
+
+from pencil.run.actions import evaluate, learned_labels, predict, resume, train
+from pencil.run.directory import RunDirectory
+from pencil.run.sources import noisy_labels, prepare_examples, read_splits
+
+__all__ = [
+    "RunDirectory",
+    "evaluate",
+    "learned_labels",
+    "noisy_labels",
+    "predict",
+    "prepare_examples",
+    "read_splits",
+    "resume",
+    "train",
+]

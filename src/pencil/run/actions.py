@@ -1,0 +1,208 @@
+"""What one can do with a run: train, resume, evaluate, predict, take its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pencil.config import RunConfig
+from pencil.config.schema import Data
+from pencil.data import Examples, Preparation, Splits
+from pencil.engine import (
+    JsonLines,
+    Listener,
+    Loop,
+    TensorBoard,
+    Training,
+    accuracy,
+    predictions,
+    read_json_lines,
+)
+from pencil.errors import ConfigError, DataError, PencilError
+from pencil.results import (
+    LabelChunk,
+    ModelCard,
+    chunks_of,
+    load_labels,
+    read_card,
+    save_labels,
+    save_model,
+    summarize,
+)
+from pencil.run.build import build_runtime, build_training, input_shape, model_card, trained_network
+from pencil.run.directory import RunDirectory
+from pencil.run.sources import Prepared, prepare_examples, read_splits
+from pencil.stores import DenseStore
+
+
+def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
+    """A new run in ``out``, from the first step to the last or to a signal.
+
+    The folder is made once data and network are ready: a mistake in the settings leaves none behind.
+    """
+    runtime = build_runtime(config)
+    try:
+        directory = RunDirectory.vacant(out) if runtime.is_main else RunDirectory(out)
+        prepared = prepare_examples(config.data, config.seed)
+        training = build_training(config, prepared, directory, runtime)
+        if runtime.is_main:
+            RunDirectory.create(out, config)
+        return _carry_on(config, directory, prepared, training, listeners)
+    finally:
+        runtime.stop()
+
+
+def resume(out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
+    """Continue a run exactly where its newest checkpoint left it."""
+    directory = RunDirectory.open(out)
+    if directory.is_finished:
+        return directory
+    config = directory.config
+    runtime = build_runtime(config)
+    try:
+        prepared = prepare_examples(config.data, config.seed)
+        training = build_training(config, prepared, directory, runtime)
+        return _carry_on(config, directory, prepared, training, listeners)
+    finally:
+        runtime.stop()
+
+
+def evaluate(directory: RunDirectory, split: str = "test") -> dict[str, Any]:
+    """Accuracy of the trained backbone on a split of the run's own data."""
+    directory.require_finished()
+    config = directory.config
+    examples = _split(prepare_examples(config.data, config.seed), split, f"the data of {directory.path}")
+    runtime = build_runtime(config)
+    model, preparation, _ = trained_network(directory, runtime)
+    return {
+        "split": split,
+        "examples": len(examples),
+        "accuracy": accuracy(model, examples, preparation, runtime),
+    }
+
+
+def predict(
+    directory: RunDirectory, data: Data, split: str = "train"
+) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
+    """Predictions of the trained backbone for every example of a data source, in order, and the class names."""
+    directory.require_finished()
+    runtime = build_runtime(directory.config)
+    model, preparation, card = trained_network(directory, runtime)
+    examples = _split(read_splits(data), split, data.path)
+    _check_inputs(examples, preparation, card, data.path)
+    names = _names_of_given(examples.class_names, card.class_names)
+    given = examples.labels.hard.tolist()
+
+    def chunks() -> Iterator[LabelChunk]:
+        rows = torch.arange(len(examples))
+        for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime):
+            numbers = batch.tolist()
+            yield LabelChunk([examples.ids[n] for n in numbers], [names[given[n]] for n in numbers], probs)
+
+    return chunks(), card.class_names
+
+
+def learned_labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
+    """The label distribution of every training row of a finished run, in chunks, and the class names."""
+    directory.require_finished()
+    names = read_card(directory.path).class_names
+    given, rows, ids = load_labels(directory.path, len(names))
+    method = directory.config.method
+    store = DenseStore(len(given), method.row_width(len(names)))
+    for key, value in store.state().items():
+        value.copy_(rows[key])
+
+    def chunks() -> Iterator[LabelChunk]:
+        for chunk in chunks_of(len(given)):
+            belief = method.label_distribution(store.gather(chunk), given.values[chunk], len(names))
+            classes = [names[label] for label in given.hard[chunk].tolist()]
+            yield LabelChunk([ids[row] for row in chunk.tolist()], classes, belief)
+
+    return chunks(), names
+
+
+def _carry_on(
+    config: RunConfig,
+    directory: RunDirectory,
+    prepared: Prepared,
+    training: Training,
+    listeners: Sequence[Listener],
+) -> RunDirectory:
+    loop = Loop(training)
+    loop.resume()
+    is_main = training.runtime.is_main
+    if is_main:
+        training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
+    try:
+        finished = loop.run()
+    finally:
+        training.events.close()
+    if finished:
+        rows = _rows_of_all_ranks(training, len(prepared.train))
+        if is_main:
+            _leave_results(config, directory, prepared, training, rows)
+        training.runtime.barrier()  # every rank sees a finished run
+    return directory
+
+
+def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[Listener]:
+    writers: list[Listener] = [JsonLines(directory.metrics, resume_at=step)]
+    if config.train.tensorboard:
+        writers.append(TensorBoard(directory.path / "tensorboard", resume_at=step))
+    return writers
+
+
+def _rows_of_all_ranks(training: Training, num_rows: int) -> dict[str, Tensor]:
+    """Every rank's label rows, in the order of the examples."""
+    state = training.learner.store.state()
+    whole = {
+        name: torch.zeros(num_rows, *value.shape[1:], dtype=value.dtype) for name, value in state.items()
+    }
+    for name, value in state.items():
+        whole[name][training.rows] = value.cpu()
+        whole[name] = training.runtime.total(whole[name])
+    return whole
+
+
+def _leave_results(
+    config: RunConfig,
+    directory: RunDirectory,
+    prepared: Prepared,
+    training: Training,
+    rows: dict[str, Tensor],
+) -> None:
+    train = prepared.train
+    save_model(directory.path, training.model, model_card(config, train, training.preparation))
+    save_labels(directory.path, train.labels, rows, train.ids)
+    metrics = read_json_lines(directory.metrics)
+    directory.write_summary({"method": config.method.name, **summarize(metrics, num_rows=len(train))})
+
+
+def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:
+    examples: Examples | None = getattr(splits, split, None)
+    if examples is None:
+        present = [
+            name for name in ("train", "validation", "test") if getattr(splits, name, None) is not None
+        ]
+        raise ConfigError(f"--split {split}: {what} has none; use {' or '.join(present)}")
+    return examples
+
+
+def _check_inputs(examples: Examples, preparation: Preparation, card: ModelCard, path: str) -> None:
+    remedy = f"the model takes inputs {card.input_shape}; predict on data like the run's own"
+    try:
+        shape = input_shape(examples, preparation)
+    except PencilError as error:
+        raise DataError(f"{path}: {remedy} ({error})") from error
+    if shape != card.input_shape:
+        raise DataError(f"{path}: one input is {shape}, but {remedy}")
+
+
+def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """The data's own class names; where it only numbers its classes, the model's."""
+    numbered = names == tuple(map(str, range(len(names))))
+    return known if numbered and len(names) <= len(known) else names

@@ -1,0 +1,200 @@
+"""A training from a RunConfig: the only place that turns settings into objects."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW
+
+from pencil.algorithm import total_epochs
+from pencil.config import RunConfig
+from pencil.config.schema import DataSection
+from pencil.config.schema import Optimizer as OptimizerSection
+from pencil.data import (
+    EpochSampler,
+    Examples,
+    Normalize,
+    Preparation,
+    channel_statistics,
+    mixed_seed,
+    owned_rows,
+)
+from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
+from pencil.errors import ConfigError
+from pencil.models import build_model
+from pencil.results import ModelCard, load_weights, read_card
+from pencil.run.directory import RunDirectory
+from pencil.run.sources import Prepared, users_code
+
+WEIGHTS, AUGMENTATION, ORDER, DROPOUT = 11, 12, 13, 14  # what draws random numbers, see sources
+STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to three digits
+
+
+def build_runtime(config: RunConfig) -> Runtime:
+    """Device, ranks and precision."""
+    train = config.train
+    return Runtime.start(train.device, train.precision, channels_last=train.channels_last)
+
+
+def build_training(
+    config: RunConfig, prepared: Prepared, directory: RunDirectory, runtime: Runtime
+) -> Training:
+    """Everything a run needs, the same on every rank but for the rows it owns."""
+    _check_plan(config, runtime)
+    rows = owned_rows(len(prepared.train), runtime.rank, runtime.world_size)
+    mine = prepared.train.subset(rows)
+    preparation = build_preparation(config, prepared.train, runtime)
+    model = build_network(config, prepared.train, preparation, runtime)
+    torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
+    return Training(
+        runtime=runtime,
+        model=model,
+        optimizer=build_optimizer(config.optimizer, model),
+        learner=LabelLearner(config.method, mine.labels, config.phases),
+        sampler=build_sampler(config, len(prepared.train), runtime),
+        preparation=preparation,
+        train=mine,
+        rows=rows,
+        validation=prepared.validation,
+        test=prepared.test,
+        checkpoints=Checkpoints(directory.checkpoints, runtime, config.checkpoint.keep),
+        checkpoint_seconds=config.checkpoint.seconds,
+        checkpoint_steps=config.checkpoint.steps,
+        accumulate=config.train.accumulate,
+        workers=config.train.workers,
+        evaluate_every=config.train.evaluate_every,
+        compile=config.train.compile,
+    )
+
+
+def _check_plan(config: RunConfig, runtime: Runtime) -> None:
+    if not total_epochs(config.phases):
+        raise ConfigError("phases: no phase has an epoch; set phases.NAME.epochs, or --epochs")
+    if config.train.batch_size < runtime.world_size * config.train.accumulate:
+        raise ConfigError(
+            f"train.batch_size: {config.train.batch_size} is fewer than {runtime.world_size} ranks × "
+            f"{config.train.accumulate} passes (train.accumulate); raise it"
+        )
+
+
+def build_sampler(config: RunConfig, num_rows: int, runtime: Runtime) -> EpochSampler:
+    """The order of rows, by seed."""
+    seed = mixed_seed(config.seed, ORDER)
+    return EpochSampler(num_rows, config.train.batch_size, seed, runtime.rank, runtime.world_size)
+
+
+def build_network(
+    config: RunConfig, train: Examples, preparation: Preparation, runtime: Runtime
+) -> nn.Module:
+    """The backbone with seeded starting weights, leaving the global random state as it was."""
+    name = config.model.name
+    with torch.random.fork_rng(devices=[]), users_code("model.name", name):
+        torch.manual_seed(mixed_seed(config.seed, WEIGHTS))
+        shape = input_shape(train, preparation)
+        model = build_model(name, num_classes=train.num_classes, input_shape=shape, args=config.model.args)
+        model = runtime.place(model)
+        _check_logits(model, _first(train, preparation), train.num_classes, name)
+    return model
+
+
+def _check_logits(model: nn.Module, example: Tensor, num_classes: int, name: str) -> None:
+    """One example through the network: better a sentence now than a shape error in the first batch."""
+    model.eval()
+    with torch.no_grad():
+        logits = model(example)
+    model.train()
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if shape != (1, num_classes):
+        raise ConfigError(
+            f"model.name = {name!r}: for one input {tuple(example.shape)} it returns {shape}, "
+            f"but must return logits (1, {num_classes})"
+        )
+
+
+def build_optimizer(section: OptimizerSection, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser; its rate is set before every step from the phase's schedule."""
+    if section.name == "adamw":
+        return AdamW(model.parameters(), lr=0.0, weight_decay=section.weight_decay)
+    return SGD(
+        model.parameters(),
+        lr=0.0,
+        momentum=section.momentum,
+        nesterov=section.nesterov,
+        weight_decay=section.weight_decay,
+    )
+
+
+def build_preparation(config: RunConfig, train: Examples, runtime: Runtime) -> Preparation:
+    """Normalisation from a sample of the training inputs, augmentation by seed."""
+    return Preparation(
+        device=runtime.device,
+        normalize=_normalize(config.data, train, mixed_seed(config.seed, AUGMENTATION)),
+        augment=config.data.augment,
+        seed=mixed_seed(config.seed, AUGMENTATION),
+        channels_last=runtime.channels_last,
+    )
+
+
+def input_shape(train: Examples, preparation: Preparation) -> tuple[int, ...]:
+    """The shape of one input as the network sees it."""
+    return tuple(_first(train, preparation).shape[1:])
+
+
+def _first(examples: Examples, preparation: Preparation) -> Tensor:
+    return preparation.evaluation(examples.inputs.fetch(torch.tensor([0])))
+
+
+def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> ModelCard:
+    """How to build and feed the backbone of this run."""
+    normalize, augment = preparation.normalize, preparation.augment
+    return ModelCard(
+        name=config.model.name,
+        args=config.model.args,
+        input_shape=input_shape(train, preparation),
+        class_names=train.class_names,
+        mean=normalize.mean if normalize else None,
+        std=normalize.std if normalize else None,
+        crop=augment.crop if augment else None,
+    )
+
+
+def trained_network(directory: RunDirectory, runtime: Runtime) -> tuple[nn.Module, Preparation, ModelCard]:
+    """The backbone of a finished run, ready to predict."""
+    card = read_card(directory.path)
+    with users_code("model.name", card.name):
+        model = build_model(
+            card.name, num_classes=len(card.class_names), input_shape=card.input_shape, args=card.args
+        )
+    load_weights(directory.path, model)
+    normalize = Normalize(card.mean, card.std) if card.mean is not None and card.std is not None else None
+    preparation = Preparation(
+        device=runtime.device,
+        normalize=normalize,
+        augment=directory.config.data.augment,
+        channels_last=runtime.channels_last,
+    )
+    return runtime.place(model), preparation, card
+
+
+def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | None:
+    """Images: each channel's mean and deviation. Features: each one's mean and one deviation for all.
+
+    One scale makes learning rates mean the same for any features, and does not blow up those that hardly vary.
+    """
+    if data.normalize == "none":
+        return None
+    mean, std = channel_statistics(train.inputs, _sample(len(train), seed))
+    if data.normalize == "mean":
+        return Normalize(mean, (1.0,) * len(mean))
+    if train.inputs.fetch(torch.tensor([0])).dim() == 4:
+        return Normalize(mean, std)
+    common = (sum(value**2 for value in std) / len(std)) ** 0.5
+    return Normalize(mean, (common,) * len(mean))
+
+
+def _sample(count: int, seed: int) -> Tensor:
+    if count <= STATISTICS_ROWS:
+        return torch.arange(count)
+    return (
+        torch.randint(count, (STATISTICS_ROWS,), generator=torch.Generator().manual_seed(seed)).sort().values
+    )

@@ -1,0 +1,114 @@
+"""A run directory: what a run leaves, and where.
+
+config.toml         everything that decided the run
+environment.json    versions, machine and command
+metrics.jsonl       one line per epoch
+checkpoints/        to resume from
+labels.safetensors  given and learned labels, row by row; ids.txt names the rows, a JSON string a line
+model.safetensors   the plain backbone; model.json says how to build and feed it
+summary.json        the result, written last
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pencil.config import RunConfig
+from pencil.errors import ConfigError, RunError
+from pencil.results import describe_environment, read_json
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The folder of one run."""
+
+    path: Path
+
+    @classmethod
+    def vacant(cls, path: Path) -> RunDirectory:
+        """A folder for a new run, not made yet; refuses one that already holds a run."""
+        directory = cls(path)
+        if (path / "config.toml").exists():
+            raise RunError(
+                f"{path} already holds a run; continue it with: {directory.resume_command}, or choose another --out"
+            )
+        return directory
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> RunDirectory:
+        """A new run; refuses a folder that already holds one."""
+        directory = cls.vacant(path)
+        try:
+            directory._write_settings(config)
+        except OSError as error:
+            raise RunError(
+                f"--out {path}: no run can be kept there ({error.strerror or error}); choose another place"
+            ) from error
+        return directory
+
+    def _write_settings(self, config: RunConfig) -> None:
+        path = self.path
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "environment.json").write_text(json.dumps(describe_environment(), indent=2) + "\n")
+        partial = path / ".config.toml.partial"  # half a config.toml would be another run's settings
+        partial.write_text(config.toml(), encoding="utf-8")
+        partial.rename(path / "config.toml")
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """A run that exists."""
+        if not (path / "config.toml").is_file():
+            raise RunError(
+                f"{path} holds no run (no config.toml there); give the folder that pencil train wrote"
+            )
+        return cls(path)
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings the run was made with."""
+        file = self.path / "config.toml"
+        try:
+            return RunConfig.read(file)
+        except ConfigError as error:
+            raise RunError(f"{file} is not as pencil train wrote it: {error}") from error
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON line per epoch."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints lie."""
+        return self.path / "checkpoints"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The result of a finished run."""
+        self.require_finished()
+        return read_json(self.path / "summary.json")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the plan was carried out to its end."""
+        return (self.path / "summary.json").is_file()
+
+    def require_finished(self) -> None:
+        """Refuse a run that still has epochs to go."""
+        if not self.is_finished:
+            raise RunError(f"{self.path} is not finished; continue it with: {self.resume_command}")
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to continue the run."""
+        return f"pencil resume {shlex.quote(str(self.path))}"
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write the result; a run that has one is finished."""
+        partial = self.path / ".summary.json.partial"
+        partial.write_text(json.dumps(summary, indent=2) + "\n")
+        partial.rename(self.path / "summary.json")

@@ -1,0 +1,197 @@
+"""Examples from a data section: read, corrupt as asked, limit, hold out."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pencil.config.schema import (
+    CifarData,
+    Data,
+    DatasetData,
+    FeaturesData,
+    IdxData,
+    ImagesData,
+    LabelFile,
+    MatrixNoise,
+    Noise,
+    RateNoise,
+)
+from pencil.data import (
+    Examples,
+    Splits,
+    cifar10_matrix,
+    circular_matrix,
+    instance_dependent_noise,
+    mixed_seed,
+    read_cifar,
+    read_features,
+    read_idx,
+    read_image_folder,
+    read_label_file,
+    read_manifest,
+    symmetric_matrix,
+    transition_noise,
+)
+from pencil.errors import ConfigError, DataError, PencilError
+from pencil.imports import import_object
+from pencil.stores import GivenLabels
+
+# Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
+NOISE, LIMIT, VALIDATION = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Examples as a run uses them. Validation rows carry given (noisy) labels, as in the paper."""
+
+    train: Examples
+    validation: Examples | None
+    test: Examples | None
+
+
+def prepare_examples(data: Data, seed: int) -> Prepared:
+    """Read the source, lay noise over the training labels, then limit and split by seed."""
+    splits = read_splits(data)
+    train = splits.train
+    if train.num_classes < 2:
+        raise DataError(f"data.path: {data.path} has one class only; there is nothing to tell apart")
+    if data.noise is not None:
+        train = train.with_labels(noisy_labels(train, data.noise, seed))
+    if data.limit is not None and data.limit < len(train):
+        train = train.subset(_shuffled(len(train), mixed_seed(seed, LIMIT))[: data.limit].sort().values)
+    if not data.validation:
+        return Prepared(train, None, splits.test)
+    order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
+    held = round(len(train) * data.validation)
+    if held == 0 or held == len(train):
+        raise ConfigError(
+            f"data.validation: {data.validation} of {len(train)} rows leaves an empty part; "
+            "set another share, or 0 to hold out nothing"
+        )
+    kept, out = order[held:].sort().values, order[:held].sort().values
+    return Prepared(train.subset(kept), train.subset(out), splits.test)
+
+
+def read_splits(data: Data) -> Splits:
+    """The data set as its files have it."""
+    path = Path(data.path).expanduser()
+    if not isinstance(data, DatasetData) and not path.exists():
+        raise DataError(
+            f"data.path: {data.path!r} does not exist{'' if path.is_absolute() else f' in {Path.cwd()}'}; "
+            "give the file or folder of the data set"
+        )
+    try:
+        return _read(data, path)
+    except DataError as error:
+        if path.name in str(error):
+            raise
+        raise DataError(f"{data.path}: {error}") from error
+
+
+def _read(data: Data, path: Path) -> Splits:
+    match data:
+        case FeaturesData():
+            return _features(data, path)
+        case CifarData():
+            label: Literal["coarse", "fine"] = "coarse" if data.coarse else "fine"
+            return read_cifar(path, num_classes=10 if data.kind == "cifar10" else 100, label=label)
+        case IdxData():
+            return read_idx(path)
+        case ImagesData():
+            read = read_image_folder if data.kind == "folder" else read_manifest
+            return read(path, size=data.size, channels=data.channels)
+        case DatasetData():
+            return _call(data)
+
+
+def _features(data: FeaturesData, path: Path) -> Splits:
+    if path.suffix == ".npy" and data.labels is None:
+        raise DataError(f"data.labels: missing; {path} holds features alone: --set data.labels=FILE")
+    labels = None if data.labels is None else Path(data.labels).expanduser()
+    return read_features(path, labels=labels, keys=data.keys)
+
+
+def noisy_labels(train: Examples, noise: Noise, seed: int) -> GivenLabels:
+    """The labels with noise as configured, trusted ones left alone; soft labels cannot be corrupted this way."""
+    if train.labels.values.dim() != 1:
+        raise ConfigError(
+            "data.noise: needs hard labels, but this data set has soft labels or votes; leave data.noise out"
+        )
+    noisy = _file_labels(train, noise) if isinstance(noise, LabelFile) else _corrupted(train, noise, seed)
+    given = train.labels
+    if given.trusted is not None:
+        noisy = torch.where(given.trusted, given.values, noisy)
+    return GivenLabels.of(noisy, train.num_classes, given.trusted)
+
+
+def _corrupted(train: Examples, noise: RateNoise | MatrixNoise, seed: int) -> Tensor:
+    labels, classes = train.labels.values, train.num_classes
+    generator = torch.Generator().manual_seed(mixed_seed(seed if noise.seed is None else noise.seed, NOISE))
+    if noise.kind == "instance":
+        return instance_dependent_noise(labels, train.inputs, classes, noise.rate, generator)
+    return transition_noise(labels, _matrix(noise, classes), generator)
+
+
+def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
+    if isinstance(noise, MatrixNoise):
+        matrix = torch.tensor(noise.matrix)
+        if matrix.shape != (classes, classes):
+            raise ConfigError(
+                f"data.noise.matrix: {tuple(matrix.shape)} for {classes} classes; it must be square"
+            )
+        return matrix
+    if noise.kind == "cifar10" and classes != 10:
+        raise ConfigError(f"data.noise.kind: 'cifar10' maps CIFAR-10's classes, but the data has {classes}")
+    if noise.kind == "cifar10":
+        return cifar10_matrix(noise.rate)
+    return (symmetric_matrix if noise.kind == "symmetric" else circular_matrix)(classes, noise.rate)
+
+
+def _file_labels(train: Examples, noise: LabelFile) -> Tensor:
+    path = Path(noise.path).expanduser()
+    labels = read_label_file(path, key=noise.key, ids=train.ids, class_names=train.class_names)
+    strange = labels[(labels < 0) | (labels >= train.num_classes)]
+    if len(strange):
+        raise DataError(
+            f"data.noise.path: {noise.path} holds the label {int(strange[0])}, but the data's "
+            f"{train.num_classes} classes are numbered from 0; mend the file"
+        )
+    return labels
+
+
+def _call(data: DatasetData) -> Splits:
+    function = import_object(data.path, field="data.path")
+    with users_code("data.path", data.path):
+        splits = function(**data.args)
+    if not isinstance(splits, Splits):
+        raise ConfigError(
+            f"data.path: {data.path} returned {type(splits).__name__}; it must return pencil.data.Splits"
+        )
+    return splits
+
+
+@contextlib.contextmanager
+def users_code(field: str, path: str) -> Iterator[None]:
+    """Whatever a user's own code raises, as a ``ConfigError`` that says where."""
+    try:
+        yield
+    except PencilError:
+        raise
+    except Exception as error:  # a user's code may fail in any way
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = "" if last.filename == __file__ else f" (in {Path(last.filename).name}, line {last.lineno})"
+        raise ConfigError(
+            f"{field} = {path!r} fails with {type(error).__name__}: {error}{where}; mend that code or its args"
+        ) from error
+
+
+def _shuffled(count: int, seed: int) -> Tensor:
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))

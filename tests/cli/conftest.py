@@ -1,0 +1,73 @@
+"""Tiny data, the command in this process, and one finished run."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from pencil.cli import main
+from pencil.cli.main import cli
+
+QUICK = ("--epochs", "1,6,1", "--quiet")
+
+
+def _points(path: Path, rows=90, classes=3, dims=5) -> Path:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(classes, size=rows + 20)
+    values = (5 * np.eye(dims)[labels] + rng.normal(size=(rows + 20, dims))).astype(np.float32)
+    np.savez(
+        path,
+        X=values[:rows],
+        y=labels[:rows],
+        X_test=values[rows:],
+        y_test=labels[rows:],
+        names=np.array(["cat, big", "żółć", "cow"]),
+        ids=np.array([f"row\n{number}" for number in range(rows)]),
+    )
+    return path
+
+
+def _pencil(*words) -> Result:
+    """The command without ``main``: a mistake stays an exception."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture(scope="session")
+def points(tmp_path_factory) -> Path:
+    return _points(tmp_path_factory.mktemp("some data") / "points.npz")
+
+
+@pytest.fixture(scope="session")
+def pencil():
+    return _pencil
+
+
+@pytest.fixture(scope="session")
+def finished(points, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "my run"
+    result = _pencil("train", points, "--out", out, "--noise", "symmetric:0.3", *QUICK)
+    assert result.exit_code == 0, result.output
+    return out
+
+
+@pytest.fixture
+def main_program(monkeypatch, capsys):
+    """``main`` as the console calls it: exit code, stdout, stderr."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["pencil", *map(str, words)])
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        else:
+            code = 0
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return call

@@ -1,0 +1,297 @@
+"""The command as people and programs meet it: stdout, stderr, exit codes."""
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import pencil.run
+from pencil.presets import PRESETS
+
+QUICK = ("--epochs", "1,6,1", "--quiet")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+OWN = """
+import torch
+from pencil.data import Examples, Splits, TensorInputs
+from pencil.stores import GivenLabels
+
+def data(rows):
+    labels = torch.arange(rows) % 2
+    inputs = TensorInputs(torch.randn(rows, 4) + 4 * labels[:, None])
+    return Splits(Examples(inputs, GivenLabels.of(labels), ("a", "b"), [str(row) for row in range(rows)]))
+
+def network(num_classes, input_shape):
+    return torch.nn.Linear(*input_shape, num_classes)
+"""
+
+
+def process(*words, cwd=None, program=("-m", "pencil")):
+    command = [sys.executable, *program, *map(str, words)]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False
+    )
+
+
+# results
+
+
+def test_training_tells_the_result_on_stdout_and_what_is_next_on_stderr(pencil, points, tmp_path):
+    result = pencil(
+        "train", points, "--out", tmp_path / "a run", "--epochs", "1,6,1", "--noise", "symmetric:0.2"
+    )
+    assert result.exit_code == 0
+    pairs = dict(line.split("  ", 1) for line in result.stdout.splitlines())
+    assert list(pairs) == ["run", "labels changed", "test accuracy", "labels correct", "seconds"]
+    assert pairs["labels changed"].strip().endswith("of 90")
+    progress, following = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
+    assert progress.startswith("backbone    epoch 1  test ")
+    assert progress.endswith(" left")
+    assert following == f"next: pencil labels '{tmp_path / 'a run'}' --out labels.csv"
+
+
+def test_alarms_are_told_and_a_diverged_run_is_still_json(pencil, points, tmp_path):
+    words = ("train", points, "--out", tmp_path / "run", *QUICK, "--set", "method.label_rate=inf")
+    result = pencil(*words, "--json")
+    summary = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert summary["last"]["loss"] is None
+    assert "training diverged" in summary["alarms"][0]
+    again = pencil("resume", tmp_path / "run")
+    assert "alarm: training diverged" in again.stderr
+
+
+def test_without_out_the_run_is_named_after_the_data(pencil, points, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert pencil("train", points, *QUICK).exit_code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert run.name.startswith("points-2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resume", "RUN"),
+        ("evaluate", "RUN"),
+        ("evaluate", "RUN", "--split", "train"),
+        ("predict", "RUN", "DATA", "--out", "OUT.csv", "--split", "test"),
+        ("labels", "RUN", "--out", "OUT.csv"),
+        ("noise", "DATA", "--noise", "symmetric:0.4", "--out", "OUT.npy"),
+        ("presets",),
+        ("presets", "show", "features"),
+    ],
+)
+def test_json_is_one_line_on_stdout_and_all_there_is(pencil, finished, points, tmp_path, words):
+    places = {"RUN": finished, "DATA": points}
+    out = {f"OUT{ending}": tmp_path / f"new folder/out{ending}" for ending in (".csv", ".npy")}
+    given = [str({**places, **out}.get(word, word)) for word in words]
+    result = pencil(*given, "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("\n") == 1
+    assert isinstance(json.loads(result.stdout), dict)
+    plain = pencil(*given)
+    assert plain.exit_code == 0
+    assert (plain.stdout or plain.stderr).strip()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(plain.stdout)
+
+
+def test_json_says_what_people_read(pencil, finished, points, tmp_path):
+    def told(*words):
+        return json.loads(pencil(*words, "--json").stdout)
+
+    summary = told("resume", finished)
+    assert (summary["run"], summary["finished"], summary["examples"]) == (str(finished), True, 90)
+    measured = told("evaluate", finished)
+    assert measured == {"split": "test", "examples": 20, "accuracy": summary["last"]["test_accuracy"]}
+    out = tmp_path / "labels.csv"
+    assert told("labels", finished, "--out", out) == {"out": str(out), "rows": 90}
+    noise = told("noise", points, "--noise", "circular:1.0", "--out", tmp_path / "n.csv")
+    assert noise == {"out": str(tmp_path / "n.csv"), "rows": 90, "changed": 1.0}
+    assert list(told("presets")) == list(PRESETS)
+    assert told("presets", "show", "features")["model"]["name"] == "linear"
+    assert json.loads(pencil("presets", "--json", "show", "features").stdout)["seed"] == 0
+
+
+def test_a_preset_is_shown_as_toml_that_trains(pencil, points, tmp_path):
+    (tmp_path / "my.toml").write_text(pencil("presets", "show", "features").stdout)
+    result = pencil(
+        "train", points, "--config", tmp_path / "my.toml", "--out", tmp_path / "run", *QUICK, "--json"
+    )
+    assert json.loads(result.stdout)["finished"]
+
+
+def test_help_cuts_no_sentence(pencil):
+    text = pencil("--help").stdout
+    assert "..." not in text.partition("Commands:")[2]
+
+
+def test_labels_and_predictions_are_tables_by_id(pencil, finished, points, tmp_path):
+    pencil("labels", finished, "--out", tmp_path / "labels.csv", "--distribution")
+    pencil("predict", finished, points, "--out", tmp_path / "predictions.csv")
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        labels = list(csv.DictReader(file))
+    assert [row["id"] for row in labels] == [f"row\n{number}" for number in range(90)]
+    assert list(labels[0])[4:] == ["p_cat, big", "p_żółć", "p_cow"]
+    with (tmp_path / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        predictions = list(csv.DictReader(file))
+    assert [row["id"] for row in predictions] == [row["id"] for row in labels]
+    assert {row["suggested_label"] for row in predictions} == {"cat, big", "żółć", "cow"}
+
+
+def test_noise_written_to_a_file_trains_like_noise_made_on_the_way(pencil, points, tmp_path):
+    before = points.read_bytes()
+    result = pencil("noise", points, "--noise", "symmetric:0.4", "--seed", 5, "--out", tmp_path / "noisy.csv")
+    assert "90 labels" in result.stderr
+    rows = {}
+    for name, noise in (("file", tmp_path / "noisy.csv"), ("made", "symmetric:0.4")):
+        words = ("--out", tmp_path / name, "--noise", noise, "--seed", 5, *QUICK)
+        assert pencil("train", points, *words).exit_code == 0
+        pencil("labels", tmp_path / name, "--out", tmp_path / f"{name}.csv")
+        rows[name] = (tmp_path / f"{name}.csv").read_bytes()
+    assert rows["file"] == rows["made"]
+    assert points.read_bytes() == before
+
+
+# stopping
+
+
+def test_a_signal_stops_with_a_checkpoint_and_resume_finishes(pencil, points, tmp_path, monkeypatch):
+    def interrupt(event):
+        if event.kind == "step" and event.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    listener = SimpleNamespace(hear=interrupt, close=lambda: None)
+    monkeypatch.setattr("pencil.cli.progress.progress", lambda: listener)
+    out = tmp_path / "a run"
+    stopped = pencil("train", points, "--out", out, "--epochs", "1,6,1", "--json")
+    assert stopped.exit_code == 3
+    assert json.loads(stopped.stdout) == {"run": str(out), "finished": False}
+    assert stopped.stderr == f"stopped with a checkpoint; continue with: pencil resume '{out}'\n"
+    resumed = pencil("resume", out, "--json", "--quiet")
+    assert resumed.exit_code == 0
+    assert json.loads(resumed.stdout)["finished"]
+    assert pencil("resume", out).stderr.startswith(f"{out} is finished already\n")
+
+
+def test_interrupted_before_training_there_is_no_traceback(main_program, points, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pencil.run, "train", interrupted)
+    code, out, err = main_program("train", points, "--out", tmp_path / "run")
+    assert (code, out, err.strip()) == (130, "", "interrupted")
+
+
+# mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train",), "nothing to train on"),
+        (("train", "nowhere"), "data 'nowhere' does not exist"),
+        (("train", "nowhere.npz"), "data.path: 'nowhere.npz' does not exist in"),
+        (("train", "DATA", "--preset", "feature"), "did you mean 'features'?"),
+        (("train", "DATA", "--set", "train.bach_size=3"), "did you mean 'batch_size'?"),
+        (("train", "DATA", "--set", "nonsense"), "--set 'nonsense': write it as path=value"),
+        (("train", "DATA", "--seed", "x"), "Invalid value for '--seed'"),
+        (("train", "DATA", "--method", "pensil"), "did you mean 'pencil'?"),
+        (("train", "DATA", "--out", "DATA/run"), "no run can be kept there"),
+        (("train", "DATA", "--out", "RUN"), "already holds a run"),
+        (("trian",), "No such command 'trian'"),
+        (("resume", "nowhere"), "nowhere holds no run"),
+        (("evaluate", "RUN", "--split", "validation"), "has none; use train or test"),
+        (("evaluate", "RUN", "--split", "tset"), "is not one of"),
+        (("labels", "RUN", "--out", "labels.txt"), "the ending must be .csv or .parquet"),
+        (("labels", "RUN", "--out", "DATA/labels.csv"), "cannot be written"),
+        (("labels", "RUN"), "Missing option '--out'"),
+        (("predict", "RUN", "DATA", "--out", "DATA"), "that is the data itself"),
+        (("predict", "RUN", "wide.npz", "--out", "p.csv"), "the model takes inputs (5,)"),
+        (("noise", "DATA", "--noise", "symmetric:2", "--out", "n.csv"), "data.noise.rate: 2.0"),
+        (("noise", "DATA", "--noise", "symmetric:0.1", "--out", "DATA"), "that is the data itself"),
+        (("presets", "show", "feature"), "did you mean 'features'?"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(
+    main_program, points, finished, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    np.savez("wide.npz", X=np.ones((4, 9), "f4"), y=np.arange(4) % 2)
+    given = [word.replace("DATA", str(points)).replace("RUN", str(finished)) for word in words]
+    code, out, err = main_program(*given)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.splitlines()[-1].lower().startswith(("error: ", "  "))
+    code, out, _ = main_program(*given, "--json")
+    assert code == 2
+    assert out.count("\n") == 1
+    assert list(json.loads(out)) == ["error"]
+    assert message in json.loads(out)["error"]
+    assert [path.name for path in tmp_path.iterdir()] == ["wide.npz"]
+
+
+def test_trouble_with_files_is_no_traceback(main_program, points, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "labels.safetensors")
+
+    monkeypatch.setattr(pencil.run, "train", full)
+    code, _, err = main_program("train", points, "--out", tmp_path / "run")
+    assert (code, err) == (2, "error: labels.safetensors: No space left on device\n")
+
+
+def test_no_words_show_the_help(main_program):
+    _, out, err = main_program()
+    assert "Usage: pencil [OPTIONS] COMMAND" in out + err
+
+
+# real processes
+
+
+def test_a_process_ends_a_mistake_without_a_traceback(tmp_path):
+    result = process("train", "nowhere", "--json", cwd=tmp_path)
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["error"].startswith("data 'nowhere' does not exist")
+    assert result.stderr == f"error: {json.loads(result.stdout)['error']}\n"
+
+
+def test_your_own_data_and_network_are_found_in_the_working_directory(tmp_path):
+    """With -P python leaves the working directory off its path, as it does for the console script."""
+    (tmp_path / "own.py").write_text(OWN)
+    words = ("train", "own:data", "--preset", "features", "--set", "data.args.rows=30", "--out", "run")
+    words = (*words, "--epochs", "1,2,1", "--set", "model.name=own:network", "--json", "--quiet")
+    result = process(*words, cwd=tmp_path, program=("-P", "-m", "pencil"))
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["examples"] == 30
+    assert result.stderr.startswith("warning: no label can flip: 2 epochs of correction")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = [sys.executable, "-m", "pencil", "presets"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as child:
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 1
+
+
+def test_two_processes_leave_one_result_with_every_row(points, pencil, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = ("-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}", "-m", "pencil")
+    words = ("train", points, "--out", tmp_path / "run", "--noise", "symmetric:0.3", "--quiet", "--json")
+    result = process(*words, program=program)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["examples"] == 90
+    pencil("labels", tmp_path / "run", "--out", tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [f"row\n{number}" for number in range(90)]
+    changed = sum(row["given_label"] != row["suggested_label"] for row in rows)
+    assert changed == json.loads(result.stdout)["labels_changed"] > 0

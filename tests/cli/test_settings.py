@@ -1,0 +1,213 @@
+"""From the command line's words to settings."""
+
+import numpy as np
+import pytest
+
+from pencil.algorithm import Pencil
+from pencil.cli.settings import data_section, parse_noise, recognise, train_config
+from pencil.errors import ConfigError
+from pencil.methods import CrossEntropy
+from pencil.presets import preset
+
+
+def config_file(tmp_path, text):
+    file = tmp_path / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+# what the data is
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x.npz", "features"),
+        ("x.npy", "features"),
+        ("table.csv", "manifest"),
+        ("table.parquet", "manifest"),
+        ("package.module:function", "python"),
+    ],
+)
+def test_data_is_recognised_by_its_name(name, kind):
+    assert recognise(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("data_batch_1.bin", "cifar10"),
+        ("cifar-10-batches-py/x", "cifar10"),
+        ("fine_label_names.txt", "cifar100"),
+        ("cifar-100-python/x", "cifar100"),
+        ("train-images-idx3-ubyte.gz", "idx"),
+        ("owls/1.png", "folder"),
+    ],
+)
+def test_a_folder_is_recognised_by_what_is_in_it(tmp_path, file, kind):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(b"")
+    assert recognise(str(tmp_path)) == kind
+
+
+def test_what_is_not_recognised_is_named(tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"data 'notes.txt' is neither a folder nor a file ending in .npz"):
+        recognise("notes.txt")
+    with pytest.raises(
+        ConfigError, match=r"data 'nowhere' does not exist; give a folder or a file ending in .npz"
+    ):
+        recognise("nowhere")
+
+
+# noise
+
+
+def test_noise_is_a_kind_and_a_rate_or_a_file(tmp_path, monkeypatch):
+    assert parse_noise("symmetric:0.4") == {"kind": "symmetric", "rate": 0.4}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "noisy 1.csv").write_text("")
+    assert parse_noise("noisy 1.csv") == {"kind": "file", "path": "noisy 1.csv"}
+    assert parse_noise("noisy 1.csv:worst") == {"kind": "file", "path": "noisy 1.csv", "key": "worst"}
+
+
+@pytest.mark.parametrize("text", ["symmetric", "symmetric:much", "missing.csv", "missing.csv:key", ""])
+def test_noise_that_is_neither_is_named(text):
+    with pytest.raises(
+        ConfigError, match=rf"--noise '{text}': no such file, and not kind:rate; write symmetric:0.4"
+    ):
+        parse_noise(text)
+
+
+# settings
+
+
+def test_data_alone_chooses_its_preset():
+    assert train_config("x.npz", None, None) == preset("features", "x.npz")
+
+
+def test_flags_change_the_preset_and_set_has_the_last_word():
+    config = train_config(
+        "x.npz",
+        None,
+        "features",
+        noise="circular:0.2",
+        epochs="1, 6,2",
+        seed=7,
+        settings=("seed=8", "phases.finetune.epochs=3", "model.name=mlp", "data.limit=10"),
+    )
+    assert (config.data.noise.kind, config.data.noise.rate, config.data.limit) == ("circular", 0.2, 10)
+    assert [phase.epochs for phase in config.phases] == [1, 6, 3]
+    assert (config.seed, config.model.name) == (8, "mlp")
+
+
+@pytest.mark.parametrize("words", [{"method": "cross_entropy"}, {"settings": ("method.name=cross_entropy",)}])
+def test_another_method_brings_its_own_settings(words):
+    assert train_config("x.npz", None, None, **words).method == CrossEntropy()
+
+
+def test_the_same_method_keeps_its_settings(tmp_path):
+    config = preset("features", "x.npz")
+    table = config.toml().replace("pull = 1.0", "pull = 0.5")
+    chosen = train_config(None, config_file(tmp_path, table), None, method="pencil")
+    assert chosen.method == Pencil(label_rate=1.0, pull=0.5, entropy_weight=0.8)
+
+
+def test_a_config_file_takes_another_path_from_the_command_line(tmp_path):
+    file = config_file(tmp_path, preset("features", "old.npz").toml())
+    assert train_config(None, file, None).data.path == "old.npz"
+    assert train_config("żółć.npz", file, None).data.path == "żółć.npz"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((None, None, None), "nothing to train on: give DATA, --config FILE or --preset NAME"),
+        ((None, None, "features"), "--preset features: give the path of the data too: pencil train DATA"),
+        (("x.npz", "a.toml", "features"), "--config and --preset exclude each other"),
+        (("x.npz", None, "feature"), "--preset feature: unknown; did you mean 'features'?"),
+        (("own:data", None, None), "'own:data' is your own data set; say what to start from: --preset feat"),
+    ],
+)
+def test_contradictions_are_told(words, message):
+    with pytest.raises(ConfigError) as caught:
+        train_config(*words)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("epochs", ["1,2", "1,2,3,4", "a,b,c", "1,-2,3", ""])
+def test_epochs_must_fit_the_phases(epochs):
+    with pytest.raises(
+        ConfigError, match=r"--epochs .*: give 3 whole numbers for backbone,correction,finetune"
+    ):
+        train_config("x.npz", None, None, epochs=epochs)
+
+
+@pytest.mark.parametrize("text", ["", "phases = 3", "phases = [1, 2]"])
+def test_epochs_need_phases(tmp_path, text):
+    with pytest.raises(ConfigError, match=r"the settings have no \[\[phases\]\]"):
+        train_config("x.npz", config_file(tmp_path, text), None, epochs="1,2")
+
+
+def test_sections_that_are_no_tables_are_mistakes_like_others(tmp_path):
+    file = config_file(tmp_path, 'data = 3\nmethod = 1\nmodel = "linear"\nphases = 2\n')
+    with pytest.raises(ConfigError, match=r"(?s)data.kind: missing.*model: 'linear' should be a table"):
+        train_config("x.npz", file, None, method="cross_entropy", noise="symmetric:0.1")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    text = preset("features", "x.npz").toml().replace("batch_size", "bach_size").replace("seed =", "sed =")
+    with pytest.raises(ConfigError) as caught:
+        train_config(None, config_file(tmp_path, text), None, settings=("method.label_rate=high",))
+    message = str(caught.value)
+    assert message.startswith("3 settings are wrong:")
+    assert "did you mean 'batch_size'?" in message
+    assert "did you mean 'seed'?" in message
+    assert "method.label_rate: 'high' should be a number" in message
+
+
+def test_your_own_data_takes_the_place_of_the_presets_kind():
+    data = train_config("own.module:data", None, "folder").data
+    assert (data.kind, data.path, data.validation, data.augment.crop) == (
+        "python",
+        "own.module:data",
+        0.1,
+        32,
+    )
+
+
+# new data for a run
+
+
+def test_new_data_is_read_like_the_runs_own_without_noise_and_splits():
+    words = ("data.limit=5", "data.validation=0.3", "data.keys.features=feat")
+    run = train_config("x.npz", None, None, noise="symmetric:0.4", settings=words)
+    data = data_section("new.npz", like=run)
+    assert (data.path, data.noise, data.limit, data.validation) == ("new.npz", None, None, 0.0)
+    assert data.keys == {"features": "feat"}
+
+
+def test_labels_of_the_runs_data_are_not_taken_for_the_new():
+    run = train_config("x.npy", None, None, settings=("data.labels=y.npy",))
+    assert data_section("new.npy", like=run).labels is None
+    assert data_section("new.npy", ("labels=z.npy",), like=run).labels == "z.npy"
+
+
+def test_images_of_a_folder_and_of_a_manifest_are_read_alike(tmp_path):
+    run = train_config(str(tmp_path), None, "folder", settings=("data.size=16", "data.channels=1"))
+    data = data_section("table.csv", like=run)
+    assert (data.kind, data.size, data.channels) == ("manifest", 16, 1)
+
+
+def test_data_of_another_kind_is_read_by_its_preset(tmp_path):
+    run = train_config(str(tmp_path), None, "folder")
+    assert data_section("new.npz", ("data.labels=y.npy",), like=run).labels == "y.npy"
+    assert data_section("own:data").kind == "python"
+
+
+def test_noise_for_data_may_be_a_file_with_any_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("5.npy", np.arange(3))
+    data = data_section("x.npz", noise="5.npy")
+    assert (data.noise.kind, data.noise.path) == ("file", "5.npy")

@@ -1,0 +1,73 @@
+"""Tiny data on disk, and one finished run on it."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pencil.config import RunConfig
+from pencil.presets import preset
+from pencil.run import train
+
+ROWS, CLASSES, DIMS = 120, 3, 6
+
+
+@pytest.fixture(scope="session")
+def points(tmp_path_factory) -> Path:
+    """Well separated points: X, y, X_test, y_test, names and ids."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(CLASSES, size=ROWS + 30)
+    values = (5 * np.eye(DIMS)[labels] + rng.normal(size=(ROWS + 30, DIMS))).astype(np.float32)
+    path = tmp_path_factory.mktemp("points") / "points.npz"
+    np.savez(
+        path,
+        X=values[:ROWS],
+        y=labels[:ROWS],
+        X_test=values[ROWS:],
+        y_test=labels[ROWS:],
+        names=np.array(["cat", "żółć", "cow, small"]),
+        ids=np.array([f"row {number}" for number in range(ROWS)]),
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_config(points):
+    """The preset for features on the points, with ``--set``-like changes to its table."""
+
+    def make(path=points, epochs=(1, 6, 1), **sections) -> RunConfig:
+        table = preset("features", str(path)).table()
+        for phase, count in zip(table["phases"], epochs, strict=True):
+            phase["epochs"] = count
+        for section, values in sections.items():
+            table[section] = {**table[section], **values} if isinstance(values, dict) else values
+        return RunConfig.of(table)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def finished(make_config, tmp_path_factory):
+    """A run with noise and a validation split, carried out to its end."""
+    noise = {"kind": "symmetric", "rate": 0.3}
+    config = make_config(epochs=(2, 12, 2), data={"noise": noise, "validation": 0.2})
+    return train(config, tmp_path_factory.mktemp("runs") / "a run")
+
+
+@pytest.fixture(scope="session")
+def manifest(tmp_path_factory) -> Path:
+    """Twelve images in two classes; half of them told by votes, the first two of each class trusted."""
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(1)
+    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label", "votes", "trusted"])
+        for number in range(12):
+            pixels = rng.integers(100, size=(8, 8, 3), dtype=np.uint8) + 100 * (number % 2)
+            image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number}.png")
+            name, other = ("owl", "żubr") if number % 2 else ("żubr", "owl")
+            votes = f"{name}:3 {other}:1" if number >= 6 else ""
+            writer.writerow([f"{number}.png", name, votes, "yes" if number < 4 else ""])
+    return folder / "table.csv"

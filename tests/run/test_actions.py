@@ -1,0 +1,244 @@
+"""What one can do with a run."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from pencil.config import RunConfig
+from pencil.config.schema import FeaturesData, ImagesData
+from pencil.errors import ConfigError, DataError, PencilError, RunError
+from pencil.presets import preset
+from pencil.results import load_labels
+from pencil.run import evaluate, learned_labels, predict, prepare_examples, resume, train
+from pencil.run.actions import _rows_of_all_ranks
+
+FILES = (
+    *("config.toml", "environment.json", "metrics.jsonl", "summary.json"),
+    *("labels.safetensors", "ids.txt", "model.safetensors", "model.json"),
+)
+
+
+def believed(directory):
+    """Ids, given names and distributions of a run, joined."""
+    chunks, names = learned_labels(directory)
+    parts = list(chunks)
+    ids = [name for part in parts for name in part.ids]
+    given = [name for part in parts for name in part.given]
+    return ids, given, torch.cat([part.distribution for part in parts]), names
+
+
+def test_a_run_leaves_what_it_promises(finished):
+    assert all((finished.path / name).is_file() for name in FILES)
+    summary = finished.summary
+    assert summary["method"] == "pencil"
+    assert summary["examples"] == 96
+    assert summary["last"]["epoch"] == 16
+    assert summary["best"]["validation_accuracy"] == max(
+        json.loads(line)["validation_accuracy"]
+        for line in (finished.path / "metrics.jsonl").read_text().splitlines()
+    )
+
+
+def test_labels_are_corrected(finished):
+    assert finished.summary["last"]["labels_correct"] > 0.95
+    ids, given, belief, names = believed(finished)
+    train_split = prepare_examples(finished.config.data, finished.config.seed).train
+    assert ids == list(train_split.ids)
+    assert given == [names[label] for label in train_split.labels.values.tolist()]
+    changed = sum(
+        name != names[best] for name, best in zip(given, belief.argmax(dim=1).tolist(), strict=True)
+    )
+    assert changed == finished.summary["labels_changed"] > 5
+    torch.testing.assert_close(belief.sum(dim=1), torch.ones(96))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"data": {"path": "no.npz"}},
+        {"model": {"name": "small_cnn"}},
+        {"data": {"validation": 0.001}},
+        {"train": {"device": "gpu"}},
+    ],
+)
+def test_a_mistake_leaves_no_folder_behind(make_config, tmp_path, wrong):
+    with pytest.raises(PencilError):
+        train(make_config(**wrong), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_run_in_the_same_folder_is_refused(finished):
+    with pytest.raises(RunError, match="already holds a run"):
+        train(finished.config, finished.path)
+
+
+def test_resuming_a_finished_run_answers_with_it(finished):
+    before = (finished.path / "summary.json").read_bytes()
+    assert resume(finished.path) == finished
+    assert (finished.path / "summary.json").read_bytes() == before
+
+
+def test_resuming_nothing_is_refused(tmp_path):
+    with pytest.raises(RunError, match="holds no run"):
+        resume(tmp_path)
+
+
+def test_lost_results_are_written_again_from_the_last_checkpoint(make_config, tmp_path):
+    directory = train(make_config(), tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in ("model.safetensors", "labels.safetensors")}
+    for name in (*before, "ids.txt", "summary.json"):
+        (tmp_path / name).unlink()
+    resume(tmp_path)
+    assert directory.is_finished
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+# evaluate and predict
+
+
+def test_accuracy_on_each_split(finished):
+    assert evaluate(finished)["accuracy"] == finished.summary["last"]["test_accuracy"]
+    held = evaluate(finished, "validation")
+    assert held == {
+        "split": "validation",
+        "examples": 24,
+        "accuracy": finished.summary["last"]["validation_accuracy"],
+    }
+    assert evaluate(finished, "train")["examples"] == 96
+
+
+def test_a_split_that_is_not_there_names_those_that_are(make_config, tmp_path, points):
+    arrays = np.load(points)
+    np.savez(tmp_path / "train only.npz", X=arrays["X"], y=arrays["y"])
+    directory = train(make_config(tmp_path / "train only.npz"), tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"--split test: the data of .* has none; use train"):
+        evaluate(directory)
+    with pytest.raises(ConfigError, match=r"--split test: .*train only.npz has none; use train"):
+        predict(directory, directory.config.data, "test")
+
+
+def test_predictions_are_the_models_own_in_order(finished, points):
+    data = FeaturesData(kind="features", path=str(points))
+    chunks, names = predict(finished, data, "test")
+    (chunk,) = chunks
+    assert names == ("cat", "żółć", "cow, small")
+    truth = [names[label] for label in np.load(points)["y_test"].tolist()]
+    assert chunk.given == truth
+    assert list(chunk.ids) == [str(row) for row in range(30)]
+    right = sum(names[best] == name for best, name in zip(chunk.distribution.argmax(1), truth, strict=True))
+    assert right / 30 == evaluate(finished)["accuracy"]
+
+
+def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished, points, tmp_path):
+    arrays = np.load(points)
+    np.savez(tmp_path / "numbered.npz", X=arrays["X"][:4], y=np.array([2, 1, 0, 1]))
+    np.savez(
+        tmp_path / "named.npz",
+        X=arrays["X"][:2],
+        y=np.array([1, 0]),
+        names=np.array(["dog", "ant", "x", "y"]),
+    )
+    given = {}
+    for name in ("numbered", "named"):
+        chunks, _ = predict(finished, FeaturesData(kind="features", path=str(tmp_path / f"{name}.npz")))
+        given[name] = next(chunks).given
+    assert given == {"numbered": ["cow, small", "żółć", "cat", "żółć"], "named": ["ant", "dog"]}
+
+
+def test_data_of_another_shape_is_refused_before_anything_is_written(finished, tmp_path, manifest):
+    np.savez(tmp_path / "wide.npz", X=np.ones((4, 9), "f4"), y=np.arange(4) % 2)
+    wide = FeaturesData(kind="features", path=str(tmp_path / "wide.npz"))
+    for data in (wide, ImagesData(kind="manifest", path=str(manifest))):
+        with pytest.raises(DataError, match=r"the model takes inputs \(6,\); predict on data like the run"):
+            predict(finished, data)
+
+
+def test_an_unfinished_run_predicts_nothing(finished, tmp_path, points):
+    (tmp_path / "config.toml").write_bytes((finished.path / "config.toml").read_bytes())
+    directory = type(finished)(tmp_path)
+    for ask in (
+        lambda: evaluate(directory),
+        lambda: predict(directory, finished.config.data),
+        lambda: learned_labels(directory),
+    ):
+        with pytest.raises(RunError, match="is not finished"):
+            ask()
+
+
+# kinds of labels
+
+
+def image_config(manifest, epochs):
+    table = preset("manifest", str(manifest)).table()
+    table["data"] |= {"size": 8, "augment": None, "validation": 0.0}
+    table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
+    table["train"] |= {"precision": "fp32", "batch_size": 4}
+    for phase, count in zip(table["phases"], epochs, strict=True):
+        phase["epochs"] = count
+    return RunConfig.of(table)
+
+
+def test_trusted_rows_of_a_manifest_keep_their_labels_and_others_move(manifest, tmp_path):
+    directory = train(image_config(manifest, (1, 3, 1)), tmp_path)
+    given, rows, ids = load_labels(tmp_path, 2)
+    assert given.trusted.tolist() == [True] * 4 + [False] * 8
+    start = directory.config.method.start_rows(given.values, 2)
+    assert torch.equal(rows["values"][:4], start[:4])
+    assert (rows["values"][4:] != start[4:]).any(dim=1).all()
+    assert ids == [f"{number}.png" for number in range(12)]
+
+
+def test_votes_are_where_labels_start(manifest, tmp_path):
+    directory = train(image_config(manifest, (1, 0, 0)), tmp_path)
+    _, given, belief, names = believed(directory)
+    assert names == ("owl", "żubr")
+    torch.testing.assert_close(belief[6], torch.tensor([0.25, 0.75]), atol=1e-3, rtol=0)
+    torch.testing.assert_close(belief[7], torch.tensor([0.75, 0.25]), atol=1e-3, rtol=0)
+    torch.testing.assert_close(belief[1], torch.tensor([1.0, 0.0]), atol=1e-3, rtol=0)
+    assert given[6:8] == ["żubr", "owl"]
+
+
+def test_cross_entropy_believes_every_label(make_config, tmp_path):
+    directory = train(cross_entropy(make_config()), tmp_path)
+    _, given, belief, names = believed(directory)
+    assert [names[best] for best in belief.argmax(dim=1)] == given
+    assert directory.summary["labels_changed"] == 0
+
+
+def cross_entropy(config):
+    return RunConfig.of({**config.table(), "method": {"name": "cross_entropy"}})
+
+
+def test_tensorboard_is_written_on_request(make_config, tmp_path):
+    pytest.importorskip("tensorboard")
+    train(make_config(train={"tensorboard": True}), tmp_path)
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_listeners_hear_the_run_and_are_closed(make_config, tmp_path):
+    heard = []
+    listener = SimpleNamespace(
+        hear=lambda event: heard.append(event.kind), close=lambda: heard.append("closed")
+    )
+    train(make_config(), tmp_path, [listener])
+    assert heard[0] == "begin"
+    assert heard[-2:] == ["end", "closed"]
+    assert heard.count("epoch") == 8
+
+
+# several ranks
+
+
+def test_results_hold_the_rows_of_every_rank():
+    values = torch.arange(10.0).reshape(5, 2)
+    others = torch.zeros(5, 2)
+    others[1::2] = values[1::2]
+    training = SimpleNamespace(
+        rows=torch.tensor([0, 2, 4]),
+        learner=SimpleNamespace(store=SimpleNamespace(state=lambda: {"values": values[0::2]})),
+        runtime=SimpleNamespace(world_size=2, total=lambda mine: mine.add_(others)),
+    )
+    assert torch.equal(_rows_of_all_ranks(training, 5)["values"], values)

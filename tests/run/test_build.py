@@ -1,0 +1,228 @@
+"""Settings become objects: seeded, normalised, checked before the first step."""
+
+import sys
+
+import pytest
+import torch
+from torch.optim import SGD, AdamW
+
+from pencil.config.schema import Optimizer
+from pencil.data import Examples, TensorInputs
+from pencil.engine import Runtime
+from pencil.errors import ConfigError, DataError
+from pencil.run import RunDirectory, prepare_examples
+from pencil.run.build import (
+    build_network,
+    build_optimizer,
+    build_preparation,
+    build_runtime,
+    build_sampler,
+    build_training,
+    input_shape,
+    model_card,
+    trained_network,
+)
+from pencil.stores import GivenLabels
+
+RUNTIME = Runtime(device=torch.device("cpu"))
+
+
+@pytest.fixture
+def network(make_config):
+    def build(**sections):
+        config = make_config(**sections)
+        train = prepare_examples(config.data, config.seed).train
+        return build_network(config, train, build_preparation(config, train, RUNTIME), RUNTIME)
+
+    return build
+
+
+def images(size=8, rows=5):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randint(256, (rows, 3, size, size), generator=generator, dtype=torch.uint8)
+    labels = GivenLabels.of(torch.arange(rows) % 2)
+    return Examples(TensorInputs(values), labels, ("a", "b"), list("abcde"[:rows]))
+
+
+def test_weights_go_by_the_seed_and_leave_the_global_generator_alone(network):
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    first, again, other = network(), network(), network(seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first[1].weight, again[1].weight)
+    assert not torch.equal(first[1].weight, other[1].weight)
+    assert first.training
+
+
+def test_features_lose_their_mean_and_one_scale_for_all(make_config):
+    config = make_config()
+    train = prepare_examples(config.data, config.seed).train
+    preparation = build_preparation(config, train, RUNTIME)
+    seen = preparation.evaluation(train.inputs.values)
+    torch.testing.assert_close(seen.mean(dim=0), torch.zeros(6), atol=1e-5, rtol=0)
+    assert float(seen.square().mean()) == pytest.approx(1.0, abs=1e-4)
+    assert len(set(preparation.normalize.std)) == 1
+
+
+def test_images_lose_mean_and_deviation_of_each_channel(make_config):
+    preparation = build_preparation(make_config(), images(), RUNTIME)
+    seen = preparation.evaluation(images().inputs.values)
+    torch.testing.assert_close(seen.mean(dim=(0, 2, 3)), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(seen.std(dim=(0, 2, 3), correction=0), torch.ones(3), atol=1e-3, rtol=0)
+
+
+def test_the_mean_alone_or_nothing(make_config):
+    mean = build_preparation(make_config(data={"normalize": "mean"}), images(), RUNTIME)
+    assert mean.normalize.std == (1.0, 1.0, 1.0)
+    assert build_preparation(make_config(data={"normalize": "none"}), images(), RUNTIME).normalize is None
+
+
+def test_statistics_of_large_data_come_from_a_seeded_sample(make_config, monkeypatch):
+    config = make_config()
+    train = prepare_examples(config.data, config.seed).train
+    whole = build_preparation(config, train, RUNTIME).normalize.mean
+    monkeypatch.setattr("pencil.run.build.STATISTICS_ROWS", 50)
+    some, again = (build_preparation(config, train, RUNTIME).normalize.mean for _ in range(2))
+    assert some == again
+    assert some != whole
+    torch.testing.assert_close(torch.tensor(some), torch.tensor(whole), atol=1.5, rtol=0)
+
+
+def test_a_card_says_what_the_network_sees(make_config):
+    augment = {"pad": 1, "crop": 6, "flip": True}
+    config = make_config(
+        data={"augment": augment}, model={"name": "small_cnn", "args": {"widths": [2, 2, 2]}}
+    )
+    preparation = build_preparation(config, images(), RUNTIME)
+    card = model_card(config, images(), preparation)
+    assert card.input_shape == input_shape(images(), preparation) == (3, 6, 6)
+    assert (card.name, card.args, card.crop) == ("small_cnn", {"widths": [2, 2, 2]}, 6)
+    assert card.class_names == ("a", "b")
+    assert card.mean == preparation.normalize.mean
+
+
+def test_optimisers_are_as_asked_with_the_rate_left_to_the_phases():
+    model = torch.nn.Linear(2, 2)
+    sgd = build_optimizer(Optimizer(momentum=0.5, nesterov=True, weight_decay=0.01), model)
+    assert isinstance(sgd, SGD)
+    group = sgd.param_groups[0]
+    assert (group["lr"], group["momentum"], group["nesterov"], group["weight_decay"]) == (
+        0.0,
+        0.5,
+        True,
+        0.01,
+    )
+    adamw = build_optimizer(Optimizer(name="adamw", weight_decay=0.1), model)
+    assert isinstance(adamw, AdamW)
+    assert (adamw.param_groups[0]["lr"], adamw.param_groups[0]["weight_decay"]) == (0.0, 0.1)
+
+
+def test_a_batch_larger_than_the_data_is_one_batch(make_config):
+    sampler = build_sampler(make_config(train={"batch_size": 4096}), 120, RUNTIME)
+    assert [len(batch) for batch in sampler.batches(0)] == [120]
+
+
+def test_a_batch_that_cannot_be_divided_is_refused(make_config, tmp_path):
+    config = make_config(train={"batch_size": 2, "accumulate": 3})
+    prepared = prepare_examples(config.data, config.seed)
+    with pytest.raises(ConfigError, match=r"train.batch_size: 2 is fewer than 1 ranks × 3 passes .*raise it"):
+        build_training(config, prepared, RunDirectory(tmp_path), RUNTIME)
+
+
+def test_a_plan_without_epochs_is_refused(make_config, tmp_path):
+    config = make_config(epochs=(0, 0, 0))
+    prepared = prepare_examples(config.data, config.seed)
+    with pytest.raises(ConfigError, match="phases: no phase has an epoch; set"):
+        build_training(config, prepared, RunDirectory(tmp_path), RUNTIME)
+
+
+def test_each_rank_owns_its_rows(make_config, tmp_path):
+    config = make_config()
+    prepared = prepare_examples(config.data, config.seed)
+    trainings = [
+        build_training(
+            config,
+            prepared,
+            RunDirectory(tmp_path),
+            Runtime(device=torch.device("cpu"), rank=rank, world_size=2),
+        )
+        for rank in range(2)
+    ]
+    assert sorted(torch.cat([training.rows for training in trainings]).tolist()) == list(range(120))
+    assert [training.owned for training in trainings] == [range(60), range(60, 120)]
+    for training in trainings:
+        assert torch.equal(training.learner.given.values, prepared.train.labels.values[training.rows])
+        assert torch.equal(
+            training.train.inputs.fetch(torch.arange(60)), prepared.train.inputs.fetch(training.rows)
+        )
+        assert list(training.train.ids) == [prepared.train.ids[row] for row in training.rows.tolist()]
+        assert training.sampler.steps == 1
+
+
+def test_more_ranks_than_a_step_can_feed_are_refused(make_config, tmp_path):
+    config = make_config(train={"batch_size": 7})
+    prepared = prepare_examples(config.data, config.seed)
+    runtime = Runtime(device=torch.device("cpu"), rank=0, world_size=7)
+    with pytest.raises(DataError, match=r"120 rows in batches of 7 .*of 7 ranks .*larger train.batch_size"):
+        build_training(config, prepared, RunDirectory(tmp_path), runtime)
+
+
+def test_the_device_is_checked(make_config):
+    with pytest.raises(ConfigError, match=r"train.device: 'gpu' is not a device"):
+        build_runtime(make_config(train={"device": "gpu"}))
+
+
+OWN = """
+from torch import nn
+
+def fine(num_classes, input_shape, width=4):
+    return nn.Sequential(nn.Linear(*input_shape, width), nn.Dropout(0.5), nn.Linear(width, num_classes))
+
+def wrong_classes(num_classes):
+    return nn.Linear(6, 7)
+
+def wrong_inputs(num_classes):
+    return nn.Linear(5, num_classes)
+
+def tuples(num_classes):
+    return nn.LSTM(6, num_classes)
+
+def broken(num_classes):
+    raise ZeroDivisionError("oops")
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch, network):
+    (tmp_path / "own_model.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield lambda name, **args: network(model={"name": f"own_model:{name}", "args": args})
+    sys.modules.pop("own_model", None)
+
+
+def test_your_own_network_is_built_for_the_data(own):
+    model = own("fine", width=9)
+    assert (model[0].in_features, model[2].in_features, model[2].out_features) == (6, 9, 3)
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wrong_classes", r"for one input \(1, 6\) it returns \(1, 7\), but must return logits \(1, 3\)"),
+        ("tuples", r"it returns tuple, but must return logits \(1, 3\)"),
+        ("wrong_inputs", r"fails with RuntimeError: mat1 and mat2 shapes .*mend that code or its args"),
+        ("broken", r"fails with ZeroDivisionError: oops \(in own_model.py, line 17\)"),
+    ],
+)
+def test_a_network_that_does_not_suit_is_told_before_the_first_step(own, name, message):
+    with pytest.raises(ConfigError, match=rf"model.name = 'own_model:{name}'.*{message}"):
+        own(name)
+
+
+def test_a_trained_network_is_as_it_was_saved(finished):
+    model, preparation, card = trained_network(finished, RUNTIME)
+    assert card.name == "linear"
+    assert card.class_names == ("cat", "żółć", "cow, small")
+    assert preparation.normalize.mean == card.mean
+    assert model[1].weight.shape == (3, 6)

@@ -1,0 +1,64 @@
+"""A run's folder: made once, refused twice, and every complaint names a remedy."""
+
+import json
+
+import pytest
+
+from pencil.errors import RunError
+from pencil.run import RunDirectory
+
+
+def test_a_new_run_keeps_its_settings_and_environment(make_config, tmp_path):
+    config = make_config()
+    directory = RunDirectory.create(tmp_path / "deep" / "żółć run", config)
+    assert RunDirectory.open(directory.path).config == config
+    assert "torch" in json.loads((directory.path / "environment.json").read_text())["packages"]
+    assert not directory.is_finished
+
+
+def test_a_folder_that_holds_a_run_is_refused(make_config, tmp_path):
+    out = tmp_path / "a run"
+    RunDirectory.vacant(out)
+    RunDirectory.create(out, make_config())
+    for refuse in (lambda: RunDirectory.vacant(out), lambda: RunDirectory.create(out, make_config())):
+        with pytest.raises(
+            RunError, match=r"already holds a run; continue it with: pencil resume '.*a run', or"
+        ):
+            refuse()
+
+
+def test_a_place_that_cannot_hold_a_run_is_named(make_config, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(RunError, match=r"--out .*no run can be kept there .*choose another"):
+            RunDirectory.create(out, make_config())
+
+
+def test_a_folder_without_a_run_cannot_be_opened(tmp_path):
+    with pytest.raises(RunError, match=r"holds no run .*give the folder that pencil train wrote"):
+        RunDirectory.open(tmp_path)
+
+
+def test_an_unfinished_run_says_how_to_go_on(make_config, tmp_path):
+    directory = RunDirectory.create(tmp_path / "my run", make_config())
+    for ask in (directory.require_finished, lambda: directory.summary):
+        with pytest.raises(RunError, match=r"is not finished; continue it with: pencil resume '.*my run'"):
+            ask()
+    directory.write_summary({"examples": 3})
+    assert directory.is_finished
+    assert directory.summary == {"examples": 3}
+
+
+@pytest.mark.parametrize("text", ["seed = ", "sed = 1"])
+def test_settings_changed_by_hand_are_told_with_their_file(make_config, tmp_path, text):
+    directory = RunDirectory.create(tmp_path, make_config())
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(RunError, match=r"config.toml is not as pencil train wrote it"):
+        _ = directory.config
+
+
+def test_a_damaged_summary_says_how_to_write_it_again(make_config, tmp_path):
+    directory = RunDirectory.create(tmp_path, make_config())
+    (tmp_path / "summary.json").write_text("{")
+    with pytest.raises(RunError, match=r"summary.json cannot be read .*pencil resume"):
+        _ = directory.summary
