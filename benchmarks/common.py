@@ -1,0 +1,38 @@
+"""What the benchmarks share: where the data is, how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def data_folder() -> Path:
+    """The folder PENCIL_DATA names; without it the benchmark ends with a message and exit code 0."""
+    folder = os.environ.get("PENCIL_DATA")
+    if not folder or not Path(folder).is_dir():
+        print("skipped: PENCIL_DATA does not name a folder with the data sets", file=sys.stderr)
+        sys.exit(0)
+    return Path(folder)
+
+
+def cifar10_folder(cache: Path) -> Path:
+    """CIFAR-10 in the official binary layout, unpacked into ``cache`` once."""
+    if not (cache / "cifar-10-batches-bin").is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [sys.executable, str(data_folder() / "unpack.py"), str(cache)], check=True, stdout=sys.stderr
+        )
+    return cache
+
+
+def finish(figures: Mapping[str, float], *, as_json: bool) -> None:
+    """Print the figures: the last line, for machines or for people."""
+    if as_json:
+        print(json.dumps({"figures": figures}))
+    else:
+        for name, value in figures.items():
+            print(f"{name:<32} {value}")
