@@ -273,7 +273,7 @@ def test_labels_tell_given_suggested_and_confidence_for_all_rows_or_some():
 
 
 def test_labels_of_more_rows_than_a_chunk_are_all_there(monkeypatch):
-    monkeypatch.setattr("pencil.engine.learner.CHUNK", 4)
+    monkeypatch.setattr("pencil.stores.base.CHUNK", 4)
     learner = correcting()
     assert torch.equal(learner.labels().suggested, LABELS)
     assert torch.equal(rows_of(learner), start_label_logits(LABELS, CLASSES))
@@ -334,3 +334,57 @@ def test_a_method_without_rows_learns_beside_no_labels():
     assert learner.step() == Written(0, 0)
     assert torch.equal(learner.labels().suggested, LABELS)
     assert torch.equal(learner.labels().confidence, torch.ones(len(LABELS)))
+
+
+# stores
+
+
+def corrected(store, classes=CLASSES, labels=LABELS):
+    """A learner after some visits of every row, with logits of noise."""
+    learner = LabelLearner(METHOD, labels, CORRECTING, num_classes=classes, store=store)
+    for seed in range(6):
+        for rows in torch.arange(len(labels)).split(4):
+            learner.loss(2 * random(len(rows), classes, seed=seed), rows)
+            learner.step()
+    return learner
+
+
+def test_keeping_every_entry_is_keeping_whole_rows():
+    whole, top = corrected("dense"), corrected(f"top:{CLASSES}")
+    assert torch.equal(rows_of(top), rows_of(whole))
+
+
+def test_a_mapped_store_learns_the_same_to_the_last_bit(tmp_path):
+    mapped = LabelLearner(METHOD, LABELS, CORRECTING, store="dense:mapped", folder=tmp_path)
+    plain = correcting()
+    for learner in (mapped, plain):
+        learner.loss(random(len(LABELS), CLASSES), torch.arange(len(LABELS)))
+        learner.step()
+    assert torch.equal(rows_of(mapped), rows_of(plain))
+
+
+def test_cut_rows_learn_nearly_the_same():
+    labels = torch.arange(40) % 20
+    whole, top = corrected("dense", 20, labels), corrected("top:6", 20, labels)
+    difference = (whole.label_distribution(torch.arange(40)) - top.label_distribution(torch.arange(40))).abs()
+    assert float(difference.max()) < 0.06
+    assert torch.equal(whole.labels().suggested, top.labels().suggested)
+    torch.testing.assert_close(top.labels().confidence, whole.labels().confidence, rtol=0, atol=0.06)
+
+
+def test_trusted_rows_stay_in_cut_stores_and_changed_labels_are_counted():
+    trusted = torch.arange(len(LABELS)) < 5
+    learner = LabelLearner(
+        Pencil(label_rate=30.0, pull=0.0), LABELS, CORRECTING, trusted=trusted, store="top:2"
+    )
+    before = learner.label_distribution(torch.arange(5))
+    logits = torch.nn.functional.one_hot((LABELS + 1) % CLASSES, CLASSES).float() * 20
+    learner.loss(logits, torch.arange(len(LABELS)))
+    assert learner.step() == Written(len(LABELS) - 5, len(LABELS) - 5)
+    assert torch.equal(learner.label_distribution(torch.arange(5)), before)
+    assert torch.equal(learner.labels().suggested[5:], (LABELS[5:] + 1) % CLASSES)
+
+
+def test_a_store_that_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match="store: 'sparse' is unknown"):
+        correcting(store="sparse")

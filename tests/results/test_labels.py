@@ -1,14 +1,13 @@
 """The label table, cell by cell."""
 
 import csv
-import json
 
 import pytest
 import torch
 
+from pencil.algorithm import TopRows
 from pencil.errors import ConfigError, RunError
-from pencil.results import LabelChunk, chunks_of, load_labels, save_labels, write_labels
-from pencil.stores import GivenLabels
+from pencil.results import LabelChunk, write_labels
 
 NAMES = ("cat, big", "żółć", 'd"og')
 IDS = ["a.png", "two\nlines", 'comma, quote" and \u2028']
@@ -85,35 +84,23 @@ def test_predictions_that_fail_halfway_leave_the_old_table(tmp_path):
     assert (tmp_path / "labels.csv").read_text() == "old"
 
 
-@pytest.mark.parametrize("trusted", [None, torch.tensor([True, False, False])])
-@pytest.mark.parametrize(
-    "labels", [torch.tensor([2, 0, 1]), torch.tensor([[3.0, 1, 0], [0, 1, 1], [0, 0, 2]])]
-)
-def test_labels_rows_and_ids_come_back(tmp_path, labels, trusted):
-    given = GivenLabels.of(labels, 3, trusted)
-    rows = {"values": torch.randn(3, 3, generator=torch.Generator().manual_seed(0))}
-    ids = [*IDS[1:], b"\xff".decode("utf-8", "surrogateescape")]
-    save_labels(tmp_path, given, rows, ids)
-    found, found_rows, found_ids = load_labels(tmp_path, 3)
-    assert torch.equal(found.values, given.values)
-    assert (found.trusted is None) == (trusted is None)
-    assert trusted is None or torch.equal(found.trusted, trusted)
-    assert torch.equal(found_rows["values"], rows["values"])
-    assert found_ids == ids
+def test_cut_distributions_are_written_as_the_whole_ones_they_stand_for(tmp_path):
+    whole = torch.tensor([[0.1, 0.6, 0.1, 0.2], [0.15, 0.15, 0.1, 0.6]])
+    cut = TopRows(
+        torch.tensor([[1, 3], [3, 2]]),
+        torch.tensor([[0.6, 0.2], [0.6, 0.1]]),
+        torch.tensor([[0.1], [0.15]]),
+        4,
+    )
+    for name, belief in (("whole.csv", whole), ("cut.csv", cut)):
+        write_labels(
+            tmp_path / name, [LabelChunk(IDS[:2], NAMES[:2], belief)], (*NAMES, "x"), distribution=True
+        )
+    assert (tmp_path / "cut.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
 
-def test_ids_on_disk_are_a_json_string_a_line(tmp_path):
-    save_labels(tmp_path, GivenLabels.of(torch.tensor([0, 1, 0])), {}, IDS)
-    lines = (tmp_path / "ids.txt").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == IDS
-
-
-def test_missing_ids_say_what_to_do(tmp_path):
-    save_labels(tmp_path, GivenLabels.of(torch.tensor([0, 1])), {}, ["a", "b"])
-    (tmp_path / "ids.txt").unlink()
-    with pytest.raises(RunError, match=r"ids.txt cannot be read .*pencil resume"):
-        load_labels(tmp_path, 2)
-
-
-def test_chunks_cover_all_rows_once():
-    assert [chunk.tolist() for chunk in chunks_of(5, size=2)] == [[0, 1], [2, 3], [4]]
+def test_distributions_of_many_classes_are_written_a_few_rows_at_a_time(tmp_path, monkeypatch):
+    write_labels(tmp_path / "at-once.csv", chunks(), NAMES, distribution=True)
+    monkeypatch.setattr("pencil.results.labels.ENTRIES", 4)
+    assert write_labels(tmp_path / "one-by-one.csv", chunks(), NAMES, distribution=True) == 3
+    assert (tmp_path / "one-by-one.csv").read_text() == (tmp_path / "at-once.csv").read_text()

@@ -10,14 +10,15 @@ import torch
 from pencil.config import RunConfig
 from pencil.config.schema import FeaturesData, ImagesData
 from pencil.errors import ConfigError, DataError, PencilError, RunError
+from pencil.methods import CrossEntropy
 from pencil.presets import preset
-from pencil.results import load_labels
+from pencil.results import SavedLabels
 from pencil.run import evaluate, learned_labels, predict, prepare_examples, resume, train
-from pencil.run.actions import _rows_of_all_ranks
 
+LABELS = "labels/00000-00000.safetensors"
 FILES = (
     *("config.toml", "environment.json", "metrics.jsonl", "summary.json"),
-    *("labels.safetensors", "ids.txt", "model.safetensors", "model.json"),
+    *(LABELS, "model.safetensors", "model.json"),
 )
 
 
@@ -88,8 +89,8 @@ def test_resuming_nothing_is_refused(tmp_path):
 
 def test_lost_results_are_written_again_from_the_last_checkpoint(make_config, tmp_path):
     directory = train(make_config(), tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in ("model.safetensors", "labels.safetensors")}
-    for name in (*before, "ids.txt", "summary.json"):
+    before = {name: (tmp_path / name).read_bytes() for name in ("model.safetensors", LABELS)}
+    for name in (*before, "summary.json"):
         (tmp_path / name).unlink()
     resume(tmp_path)
     assert directory.is_finished
@@ -183,7 +184,8 @@ def image_config(manifest, epochs):
 
 def test_trusted_rows_of_a_manifest_keep_their_labels_and_others_move(manifest, tmp_path):
     directory = train(image_config(manifest, (1, 3, 1)), tmp_path)
-    given, rows, ids = load_labels(tmp_path, 2)
+    saved = SavedLabels(tmp_path, 2).rows(0, 12)
+    given, rows, ids = saved.given, saved.rows, saved.ids
     assert given.trusted.tolist() == [True] * 4 + [False] * 8
     start = directory.config.method.start_rows(given.values, 2)
     assert torch.equal(rows["values"][:4], start[:4])
@@ -229,16 +231,28 @@ def test_listeners_hear_the_run_and_are_closed(make_config, tmp_path):
     assert heard.count("epoch") == 8
 
 
-# several ranks
+# stores
 
 
-def test_results_hold_the_rows_of_every_rank():
-    values = torch.arange(10.0).reshape(5, 2)
-    others = torch.zeros(5, 2)
-    others[1::2] = values[1::2]
-    training = SimpleNamespace(
-        rows=torch.tensor([0, 2, 4]),
-        learner=SimpleNamespace(store=SimpleNamespace(state=lambda: {"values": values[0::2]})),
-        runtime=SimpleNamespace(world_size=2, total=lambda mine: mine.add_(others)),
-    )
-    assert torch.equal(_rows_of_all_ranks(training, 5)["values"], values)
+@pytest.mark.parametrize("store", ["dense:mapped", "top:2", "top:2:mapped"])
+def test_every_store_trains_and_tells_its_labels(make_config, tmp_path, store):
+    noise = {"kind": "symmetric", "rate": 0.3}
+    directory = train(make_config(store=store, data={"noise": noise}), tmp_path / "run")
+    assert directory.config.store == store
+    assert not list((tmp_path / "run").glob("rows-*"))
+    chunks, names = learned_labels(directory)
+    labels = [label for chunk in chunks for label in chunk.distribution.max(dim=1).indices.tolist()]
+    reference = prepare_examples(directory.config.data, directory.config.seed).train.reference
+    share = float((torch.tensor(labels) == reference).float().mean())
+    assert share == pytest.approx(directory.summary["last"]["labels_correct"])
+    assert len(names) > 2
+
+
+def test_the_store_that_was_chosen_is_written_down(finished):
+    assert finished.config.store == "dense"
+
+
+def test_a_method_that_needs_whole_rows_refuses_cut_ones(make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.methods.CrossEntropy.row_width", lambda self, classes: classes)
+    with pytest.raises(ConfigError, match=r"store: 'top:2' cuts rows, .*'cross_entropy'.* dense"):
+        train(make_config(store="top:2").model_copy(update={"method": CrossEntropy()}), tmp_path)

@@ -21,6 +21,7 @@ from pencil.run.build import (
     input_shape,
     model_card,
     trained_network,
+    with_store,
 )
 from pencil.stores import GivenLabels
 
@@ -137,7 +138,7 @@ def test_a_plan_without_epochs_is_refused(make_config, tmp_path):
 
 
 def test_each_rank_owns_its_rows(make_config, tmp_path):
-    config = make_config()
+    config = make_config(store="dense")
     prepared = prepare_examples(config.data, config.seed)
     trainings = [
         build_training(
@@ -160,7 +161,7 @@ def test_each_rank_owns_its_rows(make_config, tmp_path):
 
 
 def test_more_ranks_than_a_step_can_feed_are_refused(make_config, tmp_path):
-    config = make_config(train={"batch_size": 7})
+    config = make_config(train={"batch_size": 7}, store="dense")
     prepared = prepare_examples(config.data, config.seed)
     runtime = Runtime(device=torch.device("cpu"), rank=0, world_size=7)
     with pytest.raises(DataError, match=r"120 rows in batches of 7 .*of 7 ranks .*larger train.batch_size"):
@@ -226,3 +227,13 @@ def test_a_trained_network_is_as_it_was_saved(finished):
     assert card.class_names == ("cat", "żółć", "cow, small")
     assert preparation.normalize.mean == card.mean
     assert model[1].weight.shape == (3, 6)
+
+
+@pytest.mark.parametrize(("memory", "store"), [(10**9, "dense"), (1, "dense:mapped")])
+def test_the_store_follows_the_memory(make_config, monkeypatch, memory, store):
+    monkeypatch.setattr("pencil.run.build.free_memory", lambda: memory)
+    config = make_config()
+    prepared = prepare_examples(config.data, config.seed)
+    assert with_store(config, prepared.train, RUNTIME).store == store
+    chosen = make_config(store="top:2")
+    assert with_store(chosen, prepared.train, RUNTIME) is chosen

@@ -11,9 +11,10 @@ from pencil.algorithm.losses import (
     kl_divergence,
     network_loss,
 )
-from pencil.algorithm.method import Pencil, Step
+from pencil.algorithm.method import Pencil, Rows, Step, TopPencil
 from pencil.algorithm.phases import Moment, Phase, moment_at, three_phases, total_epochs
 from pencil.algorithm.schedule import Cosine, Linear, Piecewise, Schedule, scaled, value_at
+from pencil.algorithm.top_rows import TopRows, cut
 from pencil.algorithm.update import as_distribution, start_label_logits, updated_label_logits
 
 __all__ = [
@@ -25,12 +26,16 @@ __all__ = [
     "Pencil",
     "Phase",
     "Piecewise",
+    "Rows",
     "Schedule",
     "Step",
+    "TopPencil",
+    "TopRows",
     "as_distribution",
     "classification_loss",
     "compatibility_loss",
     "cross_entropy",
+    "cut",
     "entropy_loss",
     "flip_certificates",
     "kl_divergence",

@@ -6,16 +6,21 @@ The method owns no table and no clock. Whoever runs it (the engine, or anybody's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm.losses import Direction, Form, classification_loss, cross_entropy, network_loss
+from pencil.algorithm.losses import Direction, Form, cross_entropy, network_loss
 from pencil.algorithm.phases import Moment
 from pencil.algorithm.schedule import Schedule, lowest, scaled
+from pencil.algorithm.top_rows import TopRows, start_top_rows, top_network_loss, updated_top_rows
 from pencil.algorithm.update import start_label_logits, updated_label_logits
+
+Rows = Tensor | TopRows
+"""A batch of rows: whole (B, W), or cut to their largest entries."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,16 @@ class Step:
     """
 
     loss: Tensor
-    rows: Tensor | None = None
+    rows: Rows | None = None
+
+
+class Knobs(TypedDict):
+    """What the label update is told besides rows, prediction and given labels."""
+
+    label_rate: float
+    pull: float
+    form: Form
+    direction: Direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,27 +114,85 @@ class Pencil:
         return rows.softmax(dim=1)
 
     def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
-        """The loss of a batch and its rows' new values, by the phase's rule (Sec. 3.6).
+        """The loss of a batch and its rows' new values, by the phase's rule (Sec. 3.6)."""
+        return self._by_phase(
+            logits,
+            given,
+            moment,
+            loss=lambda weight: network_loss(logits, rows, weight, self.direction),
+            moved=lambda: updated_label_logits(rows, _probs(logits, rows), given, **self._knobs(moment)),
+        )
 
-        backbone: cross entropy with the given labels. correction: L_c + β L_e, and the labels move.
-        finetune: L_c alone, labels at rest.
+    def _by_phase(
+        self,
+        logits: Tensor,
+        given: Tensor,
+        moment: Moment,
+        *,
+        loss: Callable[[float], Tensor],
+        moved: Callable[[], Rows],
+    ) -> Step:
+        """backbone: cross entropy with the given labels. correction: L_c + β L_e, and the labels move.
+
+        finetune: L_c alone, labels at rest. ``loss`` takes β; ``moved`` makes one closed-form label update.
         """
         if moment.phase.name == "backbone":
             return Step(cross_entropy(logits, given))
         scale = 1 / logits.shape[1] if self.divide_by_classes else 1.0
         if moment.phase.name == "finetune":
-            return Step(scale * classification_loss(logits, rows, self.direction))
-        loss = scale * network_loss(logits, rows, self.entropy_weight, self.direction)
-        return Step(loss, self.moved_rows(logits, rows, given, moment))
+            return Step(scale * loss(0.0))
+        return Step(scale * loss(self.entropy_weight), moved())
 
-    def moved_rows(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Tensor:
-        """One closed-form label update at this moment's label rate."""
-        return updated_label_logits(
-            rows,
-            logits.detach().to(torch.promote_types(logits.dtype, rows.dtype)).softmax(dim=1),
+    def _knobs(self, moment: Moment) -> Knobs:
+        """What the label update reads, at this moment's label rate."""
+        return {
+            "label_rate": moment.value(self.label_rate),
+            "pull": self.pull,
+            "form": self.form,
+            "direction": self.direction,
+        }
+
+
+@dataclass(frozen=True)
+class TopPencil:
+    """PENCIL on rows cut to their k largest entries (``top_rows``), for many classes and many examples."""
+
+    pencil: Pencil
+    k: int
+
+    @property
+    def name(self) -> str:
+        """PENCIL all the same."""
+        return self.pencil.name
+
+    def row_width(self, num_classes: int) -> int:
+        """One logit per class, of which the store keeps k."""
+        return num_classes
+
+    def start_rows(self, given: Tensor, num_classes: int) -> TopRows:
+        """Eq. 8, cut."""
+        return start_top_rows(given, num_classes, self.k, self.pencil.initial_gap)
+
+    def label_distribution(self, rows: TopRows, given: Tensor, num_classes: int) -> TopRows:
+        """Eq. 7: y^d, cut."""
+        return rows.softmax()
+
+    def step(self, logits: Tensor, rows: TopRows, given: Tensor, moment: Moment) -> Step:
+        """As ``Pencil.step``."""
+        pencil = self.pencil
+        return pencil._by_phase(
+            logits,
             given,
-            label_rate=moment.value(self.label_rate),
-            pull=self.pull,
-            form=self.form,
-            direction=self.direction,
+            moment,
+            loss=lambda weight: top_network_loss(logits, rows, weight, pencil.direction),
+            moved=lambda: self.moved_rows(logits, rows, given, moment),
         )
+
+    def moved_rows(self, logits: Tensor, rows: TopRows, given: Tensor, moment: Moment) -> TopRows:
+        """One closed-form label update at this moment's label rate."""
+        return updated_top_rows(rows, _probs(logits, rows.values), given, **self.pencil._knobs(moment))
+
+
+def _probs(logits: Tensor, like: Tensor) -> Tensor:
+    """F (B, C), in no less precision than the rows have."""
+    return logits.detach().to(torch.promote_types(logits.dtype, like.dtype)).softmax(dim=1)

@@ -44,21 +44,41 @@ def start_label_logits(given: Tensor, num_classes: int, initial_gap: float = 10.
     return torch.logaddexp((1 - labels).clamp_min(0).log(), labels.log() + initial_gap)
 
 
-def classification_gradient(probs: Tensor, labels: Tensor, direction: Direction) -> Tensor:
+def classification_gradient(
+    probs: Tensor, labels: Tensor, direction: Direction, counts: Tensor | None = None
+) -> Tensor:
     """dL_c/dỹ (B, C): y - f for KL(f || y); y ⊙ (g - <y, g>) with g = log y - log f for KL(y || f)."""
     if direction == "prediction_label":
         return labels - probs
     tiny = 1e-30  # KL(y || f) has no bound; where f underflows the step still must be finite
     ratio = labels.clamp_min(tiny).log() - probs.clamp_min(tiny).log()
-    return labels * (ratio - (labels * ratio).sum(dim=1, keepdim=True))
+    return labels * (ratio - _sum(labels * ratio, counts))
 
 
-def compatibility_gradient(labels: Tensor, given: Tensor, form: Form) -> Tensor:
+def compatibility_gradient(labels: Tensor, given: Tensor, form: Form, counts: Tensor | None = None) -> Tensor:
     """dL_o/dỹ (B, C): y - ŷ as printed; y ⊙ (d - <y, d>), d = softmax(y) - ŷ, in the reference form."""
     if form == "printed":
         return labels - given
-    residual = labels.softmax(dim=1) - given
-    return labels * (residual - (labels * residual).sum(dim=1, keepdim=True))
+    twice = labels.softmax(dim=1) if counts is None else labels.exp() / _sum(labels.exp(), counts)
+    residual = twice - given
+    return labels * (residual - _sum(labels * residual, counts))
+
+
+def gradient_of_columns(
+    labels: Tensor,
+    probs: Tensor,
+    given: Tensor,
+    *,
+    pull: float,
+    form: Form,
+    direction: Direction,
+    counts: Tensor | None = None,
+) -> Tensor:
+    """dL_c/dỹ + κ dL_o/dỹ, from y, f and ŷ (B, M); a column stands for ``counts`` (B, M) classes alike, or for one."""
+    gradient = classification_gradient(probs, labels, direction, counts)
+    if not pull:
+        return gradient
+    return gradient + pull * compatibility_gradient(labels, given.to(labels.dtype), form, counts)
 
 
 def updated_label_logits(
@@ -86,8 +106,11 @@ def updated_label_logits(
         The new ỹ (B, C). The arguments are left as they are.
     """
     labels = label_logits.softmax(dim=1)
-    gradient = classification_gradient(probs, labels, direction)
-    if pull:
-        target = as_distribution(given, labels.shape[1]).to(labels.dtype)
-        gradient = gradient + pull * compatibility_gradient(labels, target, form)
+    target = as_distribution(given, labels.shape[1]) if pull else given
+    gradient = gradient_of_columns(labels, probs, target, pull=pull, form=form, direction=direction)
     return label_logits - label_rate * gradient
+
+
+def _sum(values: Tensor, counts: Tensor | None) -> Tensor:
+    """The sum over all classes (B, 1)."""
+    return (values if counts is None else values * counts).sum(dim=1, keepdim=True)

@@ -20,6 +20,7 @@ from pencil.config.toml import to_toml
 from pencil.data.augment import Augment
 from pencil.errors import ConfigError
 from pencil.methods import CrossEntropy
+from pencil.stores.choice import GRAMMAR as STORES
 
 
 class Section(BaseModel):
@@ -169,6 +170,11 @@ class RunConfig(Section):
     phases: tuple[Phase, ...] = Field(min_length=1)
     optimizer: Optimizer = Optimizer()
     train: Train = Train()
+    store: str = Field(
+        default="auto",
+        pattern=f"^({STORES})$",
+        description="label rows: auto, dense, dense:mapped, top:8, top:8:mapped",
+    )
     checkpoint: Checkpoint = Checkpoint()
 
     @classmethod

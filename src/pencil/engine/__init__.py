@@ -3,7 +3,7 @@
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard, read_json_lines
-from pencil.engine.learner import LabelLearner, LearnedLabels
+from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop, Training
 from pencil.engine.runtime import Runtime
 
@@ -21,6 +21,7 @@ __all__ = [
     "TensorBoard",
     "Training",
     "accuracy",
+    "fitting_method",
     "predictions",
     "read_json_lines",
 ]

@@ -17,16 +17,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Moment, Pencil, Phase, flip_certificates, moment_at, total_epochs
-from pencil.errors import DataError, FlipWarning
+from pencil.algorithm import (
+    Moment,
+    Pencil,
+    Phase,
+    Rows,
+    TopPencil,
+    TopRows,
+    flip_certificates,
+    moment_at,
+    total_epochs,
+)
+from pencil.errors import ConfigError, DataError, FlipWarning
 from pencil.methods import Method
-from pencil.stores import DenseStore, GivenLabels, RowStore
-
-CHUNK = 65536  # rows handled at once where all of them are visited
+from pencil.stores import GivenLabels, RowStore, StoreChoice, rows_at_once
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class _Visit:
     """Rows that wait for ``step`` to be written."""
 
     rows: Tensor
-    values: Tensor
+    values: Rows
 
 
 class LabelLearner:
@@ -74,25 +84,32 @@ class LabelLearner:
         phases: The plan of the run; see ``three_phases``.
         num_classes: C, where the labels do not tell.
         trusted: (N,) bool, rows whose given label is right and stays.
-        store: Where rows live; dense in memory by default.
+        store: Where rows live: ``dense``, ``dense:mapped``, ``top:8``, ``top:8:mapped`` (see ``stores.choice``), or a
+            store of your own.
+        folder: Where a mapped store keeps its file; the system's place for temporary files by default.
     """
 
     def __init__(
         self,
-        method: Method,
+        method: Method[Any],
         labels: GivenLabels | Tensor,
         phases: Sequence[Phase],
         *,
         num_classes: int | None = None,
         trusted: Tensor | None = None,
-        store: RowStore | None = None,
+        store: RowStore[Any] | str = "dense",
+        folder: Path | None = None,
     ) -> None:
         given = labels if isinstance(labels, GivenLabels) else GivenLabels.of(labels, num_classes, trusted)
         self.method = method
         self.given = given
         self.phases = tuple(phases)
         self.num_classes = given.num_classes
-        self.store = store or DenseStore(len(given), method.row_width(self.num_classes))
+        if isinstance(store, str):
+            width, choice = method.row_width(self.num_classes), StoreChoice.parse(store)
+            self.method = fitting_method(method, choice, self.num_classes)
+            store = choice.make(len(given), width, folder)
+        self.store: RowStore[Any] = store
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
         self._start_rows()
@@ -151,14 +168,13 @@ class LabelLearner:
 
     def label_distribution(self, rows: Tensor) -> Tensor:
         """y^d (B, C) of some rows."""
-        return self.method.label_distribution(
-            self.store.gather(rows), self.given.values[rows], self.num_classes
-        )
+        belief = self._belief(rows)
+        return belief.dense() if isinstance(belief, TopRows) else belief
 
     def labels(self, rows: Tensor | None = None) -> LearnedLabels:
         """What the run believes now, for some rows or for all."""
         wanted = torch.arange(len(self.given)) if rows is None else rows
-        best = [self.label_distribution(chunk).max(dim=1) for chunk in wanted.split(CHUNK)]
+        best = [self._belief(chunk).max(dim=1) for chunk in wanted.split(self._chunk)]
         return LearnedLabels(
             given=self.given.subset(wanted).hard,
             suggested=torch.cat([each.indices for each in best]).cpu(),
@@ -168,8 +184,19 @@ class LabelLearner:
     def _start_rows(self) -> None:
         if self.store.num_rows != len(self.given):
             raise DataError(f"the store has {self.store.num_rows} rows for {len(self.given)} labels")
-        for rows in torch.arange(len(self.given)).split(CHUNK):
+        for start in range(0, len(self.given), self._chunk):
+            rows = torch.arange(start, min(start + self._chunk, len(self.given)))
             self.store.scatter(rows, self.method.start_rows(self.given.values[rows], self.num_classes))
+
+    @property
+    def _chunk(self) -> int:
+        return rows_at_once(self.store.row_width)
+
+    def _belief(self, rows: Tensor) -> Rows:
+        belief: Rows = self.method.label_distribution(
+            self.store.gather(rows), self.given.values[rows], self.num_classes
+        )
+        return belief
 
     def _unlocked(self, visit: _Visit) -> _Visit:
         """Without the trusted rows, which never move."""
@@ -180,8 +207,20 @@ class LabelLearner:
 
     def _changed(self, visit: _Visit) -> int:
         given = self.given.values[visit.rows].to(visit.values.device)
-        believed = self.method.label_distribution(visit.values, given, self.num_classes).argmax(dim=1)
+        believed = self.method.label_distribution(visit.values, given, self.num_classes).max(dim=1).indices
         return int((believed != (given if given.dim() == 1 else given.argmax(dim=1))).sum())
+
+
+def fitting_method(method: Method[Any], choice: StoreChoice, num_classes: int) -> Method[Any]:
+    """The method for the kind of rows that a store keeps."""
+    if not choice.keeps_top(method.row_width(num_classes)):
+        return method
+    if not isinstance(method, Pencil):
+        raise ConfigError(
+            f"store: '{choice}' cuts rows, which method {method.name!r} cannot use; set store to dense or dense:mapped"
+        )
+    assert choice.k is not None
+    return TopPencil(method, choice.k)
 
 
 def _refuse_repeated_rows(visits: Sequence[_Visit]) -> None:
@@ -191,7 +230,7 @@ def _refuse_repeated_rows(visits: Sequence[_Visit]) -> None:
         raise DataError("a row appears twice between two steps; draw batches without replacement")
 
 
-def _warn_where_no_label_can_flip(method: Method, phases: Sequence[Phase]) -> None:
+def _warn_where_no_label_can_flip(method: Method[Any], phases: Sequence[Phase]) -> None:
     if isinstance(method, Pencil):
         for certificate in flip_certificates(method, phases):
             warnings.warn(certificate, FlipWarning, stacklevel=3)

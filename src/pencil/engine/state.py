@@ -25,7 +25,7 @@ PIECE = 1 << 20  # rows saved under one name
 def snapshot(
     model: nn.Module,
     optimizer: Optimizer,
-    store: RowStore,
+    store: RowStore[Any],
     owned: range,
     progress: Mapping[str, Any],
     rank: int = 0,
@@ -45,7 +45,7 @@ def restore(
     path: Path,
     model: nn.Module,
     optimizer: Optimizer,
-    store: RowStore,
+    store: RowStore[Any],
     owned: range,
     rank: int = 0,
 ) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _weights(model: nn.Module) -> State:
     return {f"model/{name}": value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
 
 
-def _row_pieces(store: RowStore, owned: range) -> State:
+def _row_pieces(store: RowStore[Any], owned: range) -> State:
     return {
         f"rows/{name}/{owned.start + first:012d}": value[first : first + PIECE]
         for name, value in store.state().items()
@@ -86,7 +86,7 @@ class _Edge:
         self.target.copy_(self.piece[self.part])
 
 
-def _row_targets(store: RowStore, owned: range, pieces: State) -> tuple[State, list[_Edge]]:
+def _row_targets(store: RowStore[Any], owned: range, pieces: State) -> tuple[State, list[_Edge]]:
     """Where to load the saved pieces that hold rows of ours: straight into the store, or aside and then copied."""
     targets, edges = {}, []
     mine = store.state()

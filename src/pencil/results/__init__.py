@@ -2,16 +2,16 @@
 
 from pencil.results.environment import describe_environment
 from pencil.results.files import read_json, writing
-from pencil.results.labels import LabelChunk, chunks_of, load_labels, save_labels, write_labels
+from pencil.results.labels import LabelChunk, write_labels
 from pencil.results.model import ModelCard, load_weights, read_card, save_model
+from pencil.results.saved import SavedLabels, save_labels
 from pencil.results.summary import summarize
 
 __all__ = [
     "LabelChunk",
     "ModelCard",
-    "chunks_of",
+    "SavedLabels",
     "describe_environment",
-    "load_labels",
     "load_weights",
     "read_card",
     "read_json",

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
+from pencil.algorithm import Rows, TopRows
 from pencil.errors import need
-from pencil.results.files import damaged, read_tensors, writing
-from pencil.stores import GivenLabels
+from pencil.results.files import writing
 
-LABELS = "labels.safetensors"
-IDS = "ids.txt"
+ENTRIES = 1 << 22  # probabilities written at once
 
 
 @dataclass(frozen=True)
@@ -27,35 +23,18 @@ class LabelChunk:
     Attributes:
         ids: What identifies each row.
         given: The name of the class that came with each row.
-        distribution: (B, C) float32, the belief about the true class.
+        distribution: (B, C) float32, the belief about the true class; whole, or cut to its largest entries.
     """
 
     ids: Sequence[str]
     given: Sequence[str]
-    distribution: Tensor
+    distribution: Rows
 
-
-def save_labels(folder: Path, given: GivenLabels, rows: dict[str, Tensor], ids: Sequence[str]) -> None:
-    """Write given labels, learned rows and ids (a JSON string a line, for an id may hold anything)."""
-    trusted = {} if given.trusted is None else {"trusted": given.trusted}
-    learned = {f"rows/{name}": value.cpu() for name, value in rows.items()}
-    save_file({"given": given.values, **trusted, **learned}, folder / LABELS)
-    with (folder / IDS).open("w", encoding="ascii") as file:
-        file.writelines(f"{json.dumps(name)}\n" for name in ids)
-
-
-def load_labels(folder: Path, num_classes: int) -> tuple[GivenLabels, dict[str, Tensor], list[str]]:
-    """What ``save_labels`` wrote."""
-    tensors = read_tensors(folder / LABELS)
-    rows = {name.removeprefix("rows/"): value for name, value in tensors.items() if name.startswith("rows/")}
-    return GivenLabels(tensors["given"], num_classes, tensors.get("trusted")), rows, _load_ids(folder / IDS)
-
-
-def _load_ids(path: Path) -> list[str]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
-    except (OSError, ValueError) as error:
-        raise damaged(path, error) from error
+    def split(self, size: int) -> Iterator[LabelChunk]:
+        """The chunk in chunks of at most ``size`` rows."""
+        for rows in torch.arange(len(self.ids)).split(size):
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+            yield LabelChunk(self.ids[part], self.given[part], self.distribution[rows])
 
 
 def write_labels(
@@ -63,7 +42,9 @@ def write_labels(
 ) -> int:
     """Write a label table as .csv or .parquet, by chunks; answers with the number of rows."""
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
-    tables = (_columns(chunk, class_names, distribution) for chunk in chunks)
+    size = max(1, ENTRIES // len(class_names))
+    parts = (part for chunk in chunks for part in (chunk.split(size) if distribution else [chunk]))
+    tables = (_columns(chunk, class_names, distribution) for chunk in parts)
     with writing(path, *writers) as partial:
         return writers[path.suffix.lower()](partial, tables)
 
@@ -80,8 +61,10 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         "confidence": [round(value, 6) for value in best.values.tolist()],
     }
     if distribution:
+        whole = chunk.distribution
+        probabilities = whole.dense() if isinstance(whole, TopRows) else whole
         for index, name in enumerate(class_names):
-            columns[f"p_{name}"] = [round(value, 6) for value in chunk.distribution[:, index].tolist()]
+            columns[f"p_{name}"] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
 
 
@@ -110,8 +93,3 @@ def _write_parquet(path: Path, tables: Iterator[Columns]) -> int:
     if writer is not None:
         writer.close()
     return count
-
-
-def chunks_of(count: int, size: int = 65536) -> Iterator[Tensor]:
-    """Row numbers 0 to ``count`` - 1 in chunks."""
-    yield from torch.arange(count).split(size)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from pencil.config import RunConfig
 from pencil.config.schema import Data
@@ -19,6 +19,7 @@ from pencil.engine import (
     TensorBoard,
     Training,
     accuracy,
+    fitting_method,
     predictions,
     read_json_lines,
 )
@@ -26,17 +27,23 @@ from pencil.errors import ConfigError, DataError, PencilError
 from pencil.results import (
     LabelChunk,
     ModelCard,
-    chunks_of,
-    load_labels,
+    SavedLabels,
     read_card,
     save_labels,
     save_model,
     summarize,
 )
-from pencil.run.build import build_runtime, build_training, input_shape, model_card, trained_network
+from pencil.run.build import (
+    build_runtime,
+    build_training,
+    input_shape,
+    model_card,
+    trained_network,
+    with_store,
+)
 from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, prepare_examples, read_splits
-from pencil.stores import DenseStore
+from pencil.stores import StoreChoice, rows_at_once
 
 
 def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
@@ -48,6 +55,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     try:
         directory = RunDirectory.vacant(out) if runtime.is_main else RunDirectory(out)
         prepared = prepare_examples(config.data, config.seed)
+        config = with_store(config, prepared.train, runtime)
         training = build_training(config, prepared, directory, runtime)
         if runtime.is_main:
             RunDirectory.create(out, config)
@@ -110,17 +118,20 @@ def learned_labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple
     """The label distribution of every training row of a finished run, in chunks, and the class names."""
     directory.require_finished()
     names = read_card(directory.path).class_names
-    given, rows, ids = load_labels(directory.path, len(names))
-    method = directory.config.method
-    store = DenseStore(len(given), method.row_width(len(names)))
-    for key, value in store.state().items():
-        value.copy_(rows[key])
+    config = directory.config
+    choice = StoreChoice.parse(config.store).in_memory
+    method = fitting_method(config.method, choice, len(names))
+    width = config.method.row_width(len(names))
 
     def chunks() -> Iterator[LabelChunk]:
-        for chunk in chunks_of(len(given)):
-            belief = method.label_distribution(store.gather(chunk), given.values[chunk], len(names))
-            classes = [names[label] for label in given.hard[chunk].tolist()]
-            yield LabelChunk([ids[row] for row in chunk.tolist()], classes, belief)
+        at_once = rows_at_once(choice.make(0, width).row_width)
+        for saved in SavedLabels(directory.path, len(names)).chunks(at_once):
+            store = choice.make(len(saved.ids), width)
+            for key, value in store.state().items():
+                value.copy_(saved.rows[key])
+            rows = store.gather(torch.arange(len(saved.ids)))
+            belief = method.label_distribution(rows, saved.given.values, len(names))
+            yield LabelChunk(saved.ids, [names[label] for label in saved.given.hard.tolist()], belief)
 
     return chunks(), names
 
@@ -142,9 +153,10 @@ def _carry_on(
     finally:
         training.events.close()
     if finished:
-        rows = _rows_of_all_ranks(training, len(prepared.train))
+        _leave_labels(directory, training)
+        training.runtime.barrier()  # every part is there before the run counts as finished
         if is_main:
-            _leave_results(config, directory, prepared, training, rows)
+            _leave_results(config, directory, prepared, training)
         training.runtime.barrier()  # every rank sees a finished run
     return directory
 
@@ -156,28 +168,20 @@ def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[List
     return writers
 
 
-def _rows_of_all_ranks(training: Training, num_rows: int) -> dict[str, Tensor]:
-    """Every rank's label rows, in the order of the examples."""
-    state = training.learner.store.state()
-    whole = {
-        name: torch.zeros(num_rows, *value.shape[1:], dtype=value.dtype) for name, value in state.items()
-    }
-    for name, value in state.items():
-        whole[name][training.rows] = value.cpu()
-        whole[name] = training.runtime.total(whole[name])
-    return whole
+def _leave_labels(directory: RunDirectory, training: Training) -> None:
+    """Every rank writes the rows it owns."""
+    if training.runtime.is_main:
+        shutil.rmtree(directory.labels, ignore_errors=True)  # parts of another number of ranks
+    training.runtime.barrier()
+    mine, state = training.train, training.learner.store.state()
+    save_labels(directory.path, training.rows, mine.labels, state, mine.ids, training.runtime.rank)
 
 
 def _leave_results(
-    config: RunConfig,
-    directory: RunDirectory,
-    prepared: Prepared,
-    training: Training,
-    rows: dict[str, Tensor],
+    config: RunConfig, directory: RunDirectory, prepared: Prepared, training: Training
 ) -> None:
     train = prepared.train
     save_model(directory.path, training.model, model_card(config, train, training.preparation))
-    save_labels(directory.path, train.labels, rows, train.ids)
     metrics = read_json_lines(directory.metrics)
     directory.write_summary({"method": config.method.name, **summarize(metrics, num_rows=len(train))})
 

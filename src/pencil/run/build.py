@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
-from pencil.algorithm import total_epochs
+from pencil.algorithm import Pencil, total_epochs
 from pencil.config import RunConfig
 from pencil.config.schema import DataSection
 from pencil.config.schema import Optimizer as OptimizerSection
@@ -25,6 +25,7 @@ from pencil.models import build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, users_code
+from pencil.stores import choose_store, free_memory
 
 WEIGHTS, AUGMENTATION, ORDER, DROPOUT = 11, 12, 13, 14  # what draws random numbers, see sources
 STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to three digits
@@ -50,7 +51,9 @@ def build_training(
         runtime=runtime,
         model=model,
         optimizer=build_optimizer(config.optimizer, model),
-        learner=LabelLearner(config.method, mine.labels, config.phases),
+        learner=LabelLearner(
+            config.method, mine.labels, config.phases, store=config.store, folder=directory.path
+        ),
         sampler=build_sampler(config, len(prepared.train), runtime),
         preparation=preparation,
         train=mine,
@@ -65,6 +68,22 @@ def build_training(
         evaluate_every=config.train.evaluate_every,
         compile=config.train.compile,
     )
+
+
+def with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConfig:
+    """The settings with ``auto`` resolved by the main rank's memory: a run keeps its store wherever it goes on."""
+    if config.store != "auto":
+        return config
+    memory = runtime.total(
+        torch.tensor([float(free_memory()) if runtime.is_main else 0.0], dtype=torch.float64)
+    )
+    choice = choose_store(
+        -(-len(train) // runtime.world_size),
+        config.method.row_width(train.num_classes),
+        can_cut=isinstance(config.method, Pencil),
+        memory=int(memory[0]),
+    )
+    return config.model_copy(update={"store": str(choice)})
 
 
 def _check_plan(config: RunConfig, runtime: Runtime) -> None:

@@ -4,7 +4,7 @@ config.toml         everything that decided the run
 environment.json    versions, machine and command
 metrics.jsonl       one line per epoch
 checkpoints/        to resume from
-labels.safetensors  given and learned labels, row by row; ids.txt names the rows, a JSON string a line
+labels/             given and learned labels and the rows' ids, in parts that each rank wrote
 model.safetensors   the plain backbone; model.json says how to build and feed it
 summary.json        the result, written last
 """
@@ -85,6 +85,11 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """Where checkpoints lie."""
         return self.path / "checkpoints"
+
+    @property
+    def labels(self) -> Path:
+        """Where the parts of the learned labels lie."""
+        return self.path / "labels"
 
     @property
     def summary(self) -> dict[str, Any]:

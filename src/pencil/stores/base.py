@@ -1,18 +1,30 @@
 """Where label rows live: one small interface, unaware of any method.
 
 A row is whatever a method keeps for one example (for PENCIL, its label logits). A store holds the rows its
-process owns; how (dense, on disk, only the largest entries) is its own affair. Everything else sees batches.
+process owns; how (whole or cut to the largest entries, in memory or on disk) is its own affair. Everything else sees
+batches.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+import tempfile
+from pathlib import Path
+from typing import Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
+from pencil.algorithm import TopRows
 
-class RowStore(Protocol):
-    """Rows by number, gathered and scattered in batches."""
+CHUNK = 1 << 16  # rows handled at once where all of them are visited,
+ENTRIES = 1 << 24  # unless they are so wide that they have more entries than this
+
+R = TypeVar("R", Tensor, TopRows)
+
+
+class RowStore(Protocol[R]):
+    """Rows by number, gathered and scattered in batches R: whole (B, W), or cut."""
 
     @property
     def num_rows(self) -> int:
@@ -21,17 +33,36 @@ class RowStore(Protocol):
 
     @property
     def row_width(self) -> int:
-        """How many values a gathered row has (W)."""
+        """How many entries a gathered row holds."""
         ...
 
-    def gather(self, rows: Tensor) -> Tensor:
-        """The values (B, W), float32, of the rows numbered (B,)."""
+    def gather(self, rows: Tensor) -> R:
+        """The values, float32, of the rows numbered (B,)."""
         ...
 
-    def scatter(self, rows: Tensor, values: Tensor) -> None:
-        """Write values (B, W) to the rows numbered (B,), each at most once."""
+    def scatter(self, rows: Tensor, values: R) -> None:
+        """Write values to the rows numbered (B,), each at most once."""
         ...
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that are this store, shared and not copied: save them, or load into them in place."""
         ...
+
+
+def rows_at_once(row_width: int) -> int:
+    """How many rows to handle at a time where all are visited."""
+    return min(CHUNK, max(1, ENTRIES // max(row_width, 1)))
+
+
+def allocate(shape: tuple[int, ...], dtype: torch.dtype, folder: Path | None = None) -> Tensor:
+    """Zeros in memory, or in a file in ``folder`` that the system pages in and out and that ends with the process.
+
+    The file has no name once it is mapped: nothing is left behind, whatever happens.
+    """
+    size = math.prod(shape)
+    if folder is None or size == 0:
+        return torch.zeros(shape, dtype=dtype)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="rows-") as file:
+        file.truncate(size * dtype.itemsize)
+        return torch.from_file(file.name, shared=True, size=size, dtype=dtype).view(shape)

@@ -1,16 +1,20 @@
-"""Rows as one float32 matrix in memory: right up to some gigabytes."""
+"""Whole rows as one float32 matrix: right while it fits."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from pencil.stores.base import allocate
+
 
 class DenseStore:
-    """A matrix (N, W) on a device."""
+    """A matrix (N, W) in memory or, given a folder, mapped from a file there."""
 
-    def __init__(self, num_rows: int, row_width: int, device: torch.device | str = "cpu") -> None:
-        self._values = torch.zeros(num_rows, row_width, device=device)
+    def __init__(self, num_rows: int, row_width: int, folder: Path | None = None) -> None:
+        self._values = allocate((num_rows, row_width), torch.float32, folder)
 
     @property
     def num_rows(self) -> int:
@@ -24,12 +28,11 @@ class DenseStore:
 
     def gather(self, rows: Tensor) -> Tensor:
         """The values (B, W) of the rows numbered (B,)."""
-        return self._values.index_select(0, rows.to(self._values.device))
+        return self._values.index_select(0, rows)
 
     def scatter(self, rows: Tensor, values: Tensor) -> None:
         """Write values (B, W) to the rows numbered (B,)."""
-        device = self._values.device
-        self._values.index_copy_(0, rows.to(device).long(), values.detach().to(device, torch.float32))
+        self._values.index_copy_(0, rows.long(), values.detach().to("cpu", torch.float32))
 
     def state(self) -> dict[str, Tensor]:
         """The matrix itself, under ``values``."""

@@ -1,0 +1,104 @@
+"""Which store: as one word of the configuration says, or by what fits.
+
+dense           whole rows in memory
+dense:mapped    whole rows in a file that the system pages in and out
+top:8           the 8 largest entries of each row in memory
+top:8:mapped    the same in a file
+auto            the first of dense, top:8, top:8:mapped that fits into a share of the memory
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pencil.stores.dense import DenseStore
+from pencil.stores.top import TopStore, words
+
+GRAMMAR = r"auto|dense(:mapped)?|top:[1-9]\d*(:mapped)?"
+SHARE = 0.4  # of the free memory; the network, its gradients and the loader need the rest
+USUAL_K = 8  # keeps 99.7 % of the labels of whole rows on 200 classes
+
+
+@dataclass(frozen=True)
+class StoreChoice:
+    """A store, not made yet.
+
+    Attributes:
+        k: How many entries of a row are kept; None for whole rows.
+        mapped: Whether rows live in a file.
+    """
+
+    k: int | None = None
+    mapped: bool = False
+
+    @classmethod
+    def parse(cls, word: str) -> StoreChoice:
+        """From a word of the grammar above, but for ``auto``."""
+        if not re.fullmatch(GRAMMAR, word) or word == "auto":
+            raise ValueError(f"store: {word!r} is unknown; use dense, dense:mapped, top:8 or top:8:mapped")
+        _, *rest = word.split(":")
+        return cls(next((int(part) for part in rest if part.isdigit()), None), "mapped" in rest)
+
+    def __str__(self) -> str:
+        name = "dense" if self.k is None else f"top:{self.k}"
+        return f"{name}:mapped" if self.mapped else name
+
+    def bytes_per_row(self, row_width: int) -> int:
+        """What one row takes."""
+        return 4 * row_width if self._whole(row_width) else 2 * words(row_width, self.k or 0)
+
+    def make(self, num_rows: int, row_width: int, folder: Path | None = None) -> DenseStore | TopStore:
+        """The store; a mapped one keeps its file in ``folder``, or where the system has its temporary files.
+
+        Where k entries are all there are, rows stay whole.
+        """
+        place = (folder or Path(tempfile.gettempdir())) if self.mapped else None
+        if self.k is None or self._whole(row_width):
+            return DenseStore(num_rows, row_width, place)
+        return TopStore(num_rows, row_width, self.k, place)
+
+    @property
+    def in_memory(self) -> StoreChoice:
+        """The same rows in memory."""
+        return StoreChoice(self.k)
+
+    def keeps_top(self, row_width: int) -> bool:
+        """Whether rows are cut."""
+        return not self._whole(row_width)
+
+    def _whole(self, row_width: int) -> bool:
+        return self.k is None or self.k >= row_width
+
+
+def choose_store(num_rows: int, row_width: int, *, can_cut: bool, memory: int) -> StoreChoice:
+    """The first choice whose rows fit; the last one where none does.
+
+    Args:
+        num_rows: Rows this process owns.
+        row_width: W.
+        can_cut: Whether the method works on cut rows.
+        memory: Free bytes this process may count as its own.
+    """
+    cuts = [StoreChoice(USUAL_K), StoreChoice(USUAL_K, mapped=True)]
+    choices = [StoreChoice(), *(cuts if can_cut and row_width > USUAL_K else [StoreChoice(mapped=True)])]
+    fitting = (choice for choice in choices if num_rows * choice.bytes_per_row(row_width) <= SHARE * memory)
+    return next(fitting, choices[-1])
+
+
+def free_memory() -> int:
+    """Bytes that are free, for one of the processes torchrun started on this host."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return _available() // processes
+
+
+def _available() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(free.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError):  # not Linux: half of what there is
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

@@ -1,0 +1,89 @@
+"""Rows cut to their k largest entries, a record of a few bytes each: 34 at k = 8 with up to 65,536 classes.
+
+A record is k class numbers of 16 bits (and k more bytes where there are more classes), k entries and the shared entry
+of all other classes in half precision. Records lie one after another, so a row is one place in memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pencil.algorithm import TopRows
+from pencil.errors import ConfigError
+from pencil.stores.base import allocate
+
+SHORT = 1 << 16  # classes that 16 bits tell apart
+MOST = 1 << 24  # and 24 bits
+LARGEST = torch.finfo(torch.float16).max
+
+
+class TopStore:
+    """Records (N, words) of 16 bits in memory or, given a folder, mapped from a file there."""
+
+    def __init__(self, num_rows: int, num_classes: int, k: int, folder: Path | None = None) -> None:
+        if not 1 <= k < num_classes <= MOST:
+            raise ConfigError(
+                f"store: 'top:{k}' for {num_classes} classes; k must be at least 1 and below the number of classes, "
+                f"which may be {MOST:,} at most: use 'dense'"
+            )
+        self.num_classes, self.k = num_classes, k
+        self._records = allocate((num_rows, words(num_classes, k)), torch.int16, folder)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self._records.shape[0]
+
+    @property
+    def row_width(self) -> int:
+        """K entries and the shared one."""
+        return self.k + 1
+
+    @property
+    def bytes_per_row(self) -> int:
+        """What a row takes."""
+        return 2 * self._records.shape[1]
+
+    def gather(self, rows: Tensor) -> TopRows:
+        """The entries of the rows numbered (B,)."""
+        return self.unpacked(self._records.index_select(0, rows))
+
+    def scatter(self, rows: Tensor, values: TopRows) -> None:
+        """Write entries to the rows numbered (B,)."""
+        self._records.index_copy_(0, rows.long(), self.packed(values))
+
+    def state(self) -> dict[str, Tensor]:
+        """The records themselves, under ``top``."""
+        return {"top": self._records}
+
+    def packed(self, rows: TopRows) -> Tensor:
+        """Records (B, words) int16."""
+        classes = rows.classes.cpu()
+        entries = torch.cat([rows.values, rows.rest], dim=1).cpu().clamp(-LARGEST, LARGEST)
+        parts = [classes.to(torch.int16), entries.half().view(torch.int16)]  # to int16 keeps the low 16 bits
+        if self.num_classes > SHORT:
+            high = torch.zeros(len(rows), 2 * _high_words(self.k), dtype=torch.uint8)
+            high[:, : self.k] = classes >> 16
+            parts.insert(1, high.view(torch.int16))
+        return torch.cat(parts, dim=1)
+
+    def unpacked(self, records: Tensor) -> TopRows:
+        """The entries that records hold."""
+        k, high = self.k, _high_words(self.k) if self.num_classes > SHORT else 0
+        classes = records[:, :k].long() & 0xFFFF
+        if high:
+            classes += records[:, k : k + high].contiguous().view(torch.uint8)[:, :k].long() << 16
+        entries = records[:, k + high :].contiguous().view(torch.float16).float()
+        return TopRows(classes, entries[:, :k], entries[:, k:], self.num_classes)
+
+
+def words(num_classes: int, k: int) -> int:
+    """How many times 16 bits a record has."""
+    return 2 * k + 1 + (_high_words(k) if num_classes > SHORT else 0)
+
+
+def _high_words(k: int) -> int:
+    return (k + 1) // 2
