@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from pencil.engine import Checkpoints, Runtime
 from pencil.engine.checkpoint import COMPLETE, check_index, damage, from_bytes, tensors_in, to_bytes
+from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.errors import RunError
 
 RUNTIME = Runtime(device=torch.device("cpu"))
-FILES = [".metadata", "__0_0.distcp", COMPLETE]
+FILES = [".metadata", "__0_0.distcp", "rows-values-000000000000", COMPLETE]
 DTYPES = [
     torch.float32,
     torch.float64,
@@ -39,6 +40,10 @@ def state_of(step):
     return {"weights": torch.full((3, 2), float(step)), "progress": to_bytes({"step": step})}
 
 
+def rows_of(step):
+    return RowSnapshot({"values": torch.full((5, 2), float(step))})
+
+
 def empty_like(state):
     return {name: torch.zeros_like(value) for name, value in state.items()}
 
@@ -46,7 +51,7 @@ def empty_like(state):
 def saved(folder, *steps, keep=2):
     checkpoints = Checkpoints(folder, RUNTIME, keep)
     for step in steps:
-        checkpoints.save(step, state_of(step))
+        checkpoints.save(step, state_of(step), rows_of(step))
     return checkpoints
 
 
@@ -183,7 +188,7 @@ def test_a_file_cut_at_any_byte_is_never_loaded(pair, file, data):
         assert_passed_over(pair)
 
 
-@pytest.mark.parametrize("file", FILES[:2])
+@pytest.mark.parametrize("file", FILES[:3])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_file_with_one_bit_flipped_is_never_loaded(pair, file, data):
@@ -257,13 +262,13 @@ def test_a_leftover_of_an_interrupted_save_is_ignored_and_removed(tmp_path, step
     (leftover / "__9_0.distcp").write_bytes(b"half a che")
     checkpoints = Checkpoints(tmp_path, RUNTIME)
     assert checkpoints.newest() is None
-    path = checkpoints.save(step, state_of(step))
+    path = checkpoints.save(step, state_of(step), rows_of(step))
     assert checkpoints.newest() == path
     assert names(tmp_path) == [path.name]
     assert names(path) == sorted(FILES)
 
 
-@pytest.mark.parametrize("moment", ["_fingerprint", "_write_durably", "_sync_folder"])
+@pytest.mark.parametrize("moment", ["fingerprint", "_write_durably", "_sync_folder"])
 def test_a_save_that_dies_on_the_way_leaves_the_one_before(tmp_path, monkeypatch, moment):
     checkpoints = saved(tmp_path, 1)
 
@@ -277,6 +282,60 @@ def test_a_save_that_dies_on_the_way_leaves_the_one_before(tmp_path, monkeypatch
     assert checkpoints.newest() == tmp_path / "step-0000000001"
     checkpoints.save(2, state_of(2))
     assert checkpoints.newest() == tmp_path / "step-0000000002"
+
+
+# beside training
+
+
+def test_what_is_saved_beside_training_is_the_state_as_it_was(tmp_path):
+    checkpoints = Checkpoints(tmp_path, RUNTIME)
+    state, values = state_of(1), torch.zeros(500_000, 8)
+    rows = RowSnapshot({"values": values}, at_rest=False)
+    checkpoints.begin(1, state, rows)
+    state["weights"].fill_(9)
+    for start in range(0, 500_000, 1000):
+        some = torch.arange(start, start + 1000)
+        rows.note(some)
+        values[some] = 7
+    checkpoints.wait()
+    loaded, found = empty_like(state), {"values": torch.full((500_000, 8), -1.0)}
+    checkpoints.load(tmp_path / "step-0000000001", loaded)
+    read_rows(tmp_path / "step-0000000001", found, range(500_000))
+    assert torch.equal(loaded["weights"], torch.full((3, 2), 1.0))
+    assert not found["values"].any()
+
+
+def test_what_goes_wrong_beside_training_is_raised_at_the_next_occasion(tmp_path, monkeypatch):
+    checkpoints = saved(tmp_path, 1)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pencil.engine.checkpoint.write_rows", full)
+        checkpoints.begin(2, state_of(2), rows_of(2))
+        with pytest.raises(OSError, match="No space left"):
+            checkpoints.wait()
+    checkpoints.wait()  # told once
+    assert checkpoints.newest() == tmp_path / "step-0000000001"
+
+
+def test_saves_follow_one_another(tmp_path):
+    checkpoints = Checkpoints(tmp_path, RUNTIME, keep=9)
+    for step in range(1, 6):
+        checkpoints.begin(step, state_of(step), rows_of(step))
+    checkpoints.wait()
+    assert names(tmp_path) == [f"step-{step:010d}" for step in range(1, 6)]
+    assert all(damage(path) is None for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", FILES[:3])
+def test_every_file_is_looked_at_by_one_of_the_ranks(pair, file):
+    path = pair / "step-0000000002"
+    with damaged(pair, file, lambda content: flipped(content, 0, 1)):
+        found = [damage(path, rank, 3) for rank in range(3)]
+    assert len([problem for problem in found if problem]) == 1
+    assert [damage(path, rank, 3) for rank in range(3)] == [None] * 3
 
 
 class Malicious:

@@ -2,14 +2,13 @@
 
 A checkpoint is a folder ``step-0000001234``. It is written under another name, its files are listed with sizes and
 checksums in ``complete.json``, and only then is it renamed. A folder without that list, or whose files differ from
-it, is not a checkpoint. Everything in it is a tensor; what is not (the progress of a run) is JSON in a tensor of
-bytes. DCP reads its own index with pickle, so the index is first passed through an unpickler that knows DCP's
-record types and nothing else.
+it, is not a checkpoint. Everything DCP writes is a tensor; what is not (the progress of a run) is JSON in a tensor of
+bytes. Label rows lie beside in raw files (``row_files``). DCP reads its own index with pickle, so the index is first
+passed through an unpickler that knows DCP's record types and nothing else.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
@@ -17,6 +16,8 @@ import shutil
 import warnings
 import zlib
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
-from pencil.engine.runtime import Runtime
+from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
+from pencil.engine.runtime import Group, Runtime
 from pencil.errors import RunError
 
 COMPLETE = "complete.json"
@@ -41,43 +43,86 @@ class Checkpoints:
         self.folder = folder
         self._runtime = runtime
         self._keep = keep
+        self._saving: Future[Path] | None = None
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._whole: Path | None = None  # known to be
 
-    def save(self, step: int, state: State) -> Path:
+    @cached_property
+    def _group(self) -> Group:
+        """Saving goes on beside training, so its ranks talk on lines of their own."""
+        return self._runtime.new_group()
+
+    def save(self, step: int, state: State, rows: RowSnapshot | None = None) -> Path:
         """Write the state after ``step`` steps; returns once it is whole on disk."""
-        final = self.folder / f"step-{step:010d}"
-        partial = self.folder / f".{final.name}.partial"
-        if self._runtime.is_main:
-            for leftover in self.folder.glob(".step-*.partial"):  # of a process killed while saving
-                shutil.rmtree(leftover)
-        self._runtime.barrier()
-        with _quiet_about_one_process():
-            dcp_save(dict(state), checkpoint_id=partial, no_dist=self._runtime.world_size == 1)
-        self._runtime.barrier()
-        if self._runtime.is_main:
-            self._commit(partial, final)
-        self._runtime.barrier()
-        return final
+        self.wait()
+        return self._save(step, state, rows, self._group)
+
+    def begin(self, step: int, state: State, rows: RowSnapshot | None = None) -> None:
+        """Write the state beside whatever comes next; waits for the save before, and raises what went wrong in it."""
+        self.wait()
+        copies = {name: value.detach().clone() for name, value in state.items()}
+        self._saving = self._background.submit(self._save, step, copies, rows, self._group)
+
+    def wait(self) -> None:
+        """Until nothing is being saved."""
+        _be_quiet_about_one_process()
+        if self._saving is not None:
+            saving, self._saving = self._saving, None
+            saving.result()
 
     def newest(self) -> Path | None:
         """The newest whole checkpoint; damaged ones are passed over with a warning."""
         for path in sorted(self.folder.glob("step-*"), reverse=True):
-            problem = damage(path)
+            problem = self._damage(path)
             if problem is None:
+                self._whole = path
                 return path
             warnings.warn(f"checkpoint {path.name} is not used: {problem}", stacklevel=2)
         return None
 
     def load(self, path: Path, state: State) -> None:
         """Fill the tensors of ``state``, in place, from a checkpoint."""
-        problem = damage(path)
+        problem = None if path == self._whole else self._damage(path)
         if problem is not None:
             raise RunError(f"checkpoint {path} cannot be loaded: {problem}; resume from an older one")
         check_index(path / ".metadata")
-        with _quiet_about_one_process():
-            dcp_load(state, checkpoint_id=path, no_dist=self._runtime.world_size == 1)
+        _be_quiet_about_one_process()
+        dcp_load(state, checkpoint_id=path, no_dist=self._runtime.world_size == 1)
 
-    def _commit(self, partial: Path, final: Path) -> None:
-        files = {file.name: _fingerprint(file) for file in sorted(partial.iterdir())}
+    def _damage(self, path: Path) -> str | None:
+        """What is wrong; each rank looks at its share of the files, and all hear of it."""
+        problem = damage(path, self._runtime.rank, self._runtime.world_size)
+        found = self._runtime.total(torch.tensor([float(problem is not None)]))
+        return problem or ("another rank found a file damaged" if found[0] else None)
+
+    def _save(self, step: int, state: State, rows: RowSnapshot | None, group: Group) -> Path:
+        final = self.folder / f"step-{step:010d}"
+        partial = self.folder / f".{final.name}.partial"
+        if self._runtime.is_main:
+            for leftover in self.folder.glob(".step-*.partial"):  # of a process killed while saving
+                shutil.rmtree(leftover)
+        self._runtime.barrier(group)
+        dcp_save(
+            dict(state),
+            checkpoint_id=partial,
+            process_group=group,
+            no_dist=self._runtime.world_size == 1,
+        )
+        files = self._runtime.gathered(self._own_files(partial, rows), group)
+        if self._runtime.is_main:
+            self._commit(partial, final, {name: mark for each in files for name, mark in each.items()})
+        self._runtime.barrier(group)
+        return final
+
+    def _own_files(self, partial: Path, rows: RowSnapshot | None) -> dict[str, Fingerprint]:
+        """The fingerprints of what this rank wrote."""
+        mine = [*partial.glob(f"__{self._runtime.rank}_*")]
+        if self._runtime.is_main:
+            mine.append(partial / ".metadata")
+        written = write_rows(partial, rows) if rows is not None else {}
+        return {file.name: fingerprint(file) for file in mine} | written
+
+    def _commit(self, partial: Path, final: Path, files: dict[str, Fingerprint]) -> None:
         _write_durably(partial / COMPLETE, json.dumps(files))
         if final.exists():
             shutil.rmtree(final)
@@ -94,16 +139,16 @@ class Checkpoints:
                 shutil.rmtree(path)
 
 
-def damage(path: Path) -> str | None:
-    """What keeps a folder from being a whole checkpoint, or None."""
+def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
+    """What keeps a folder from being a whole checkpoint, or None, judged by one of several shares of its files."""
     try:
         listed = json.loads((path / COMPLETE).read_text())
     except (OSError, ValueError):
         listed = None
     if not isinstance(listed, dict) or ".metadata" not in listed:
         return f"{COMPLETE} is missing or cut off"
-    for name, fingerprint in listed.items():
-        if not (path / name).is_file() or _fingerprint(path / name) != fingerprint:
+    for name in sorted(listed)[share::shares]:
+        if not (path / name).is_file() or fingerprint(path / name) != listed[name]:
             return f"{name} is missing or differs from what was written"
     return None
 
@@ -170,7 +215,8 @@ def check_index(path: Path) -> None:
             raise RunError(f"the checkpoint's index {path} cannot be read: {error}") from error
 
 
-def _fingerprint(path: Path) -> list[int]:
+def fingerprint(path: Path) -> Fingerprint:
+    """Size and checksum of a file."""
     checksum = 0
     with path.open("rb") as file:
         while block := file.read(1 << 22):
@@ -194,9 +240,6 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-@contextlib.contextmanager
-def _quiet_about_one_process() -> Any:
-    """DCP warns whenever there is no process group; here that is a choice."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        yield
+def _be_quiet_about_one_process() -> None:
+    """DCP warns whenever there is no process group; here that is a choice. For good: filters have no thread."""
+    warnings.filterwarnings("ignore", message="torch.distributed is disabled")

@@ -15,7 +15,7 @@ The engine's loop uses exactly this object, and so can anybody's own:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,7 @@ class LabelLearner:
             self.method = fitting_method(method, choice, self.num_classes)
             store = choice.make(len(given), width, folder)
         self.store: RowStore[Any] = store
+        self.before_write: Callable[[Tensor], None] | None = None  # hears which rows are about to change
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
         self._start_rows()
@@ -160,6 +161,8 @@ class LabelLearner:
         """Write the label updates of the losses since the last step."""
         _refuse_repeated_rows(self._visits)
         for visit in self._visits:
+            if self.before_write is not None:
+                self.before_write(visit.rows)
             self.store.scatter(visit.rows, visit.values)
         moved = sum(len(visit.rows) for visit in self._visits)
         changed = sum(self._changed(visit) for visit in self._visits)

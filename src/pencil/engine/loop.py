@@ -28,6 +28,7 @@ from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy
 from pencil.engine.events import Clock, Events
 from pencil.engine.learner import LabelLearner
+from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.engine.runtime import Runtime
 from pencil.engine.signals import StopRequest
 from pencil.engine.state import restore, snapshot
@@ -97,7 +98,7 @@ class Loop:
                 epoch, done = divmod(self.step, steps)
                 if not self._run_epoch(epoch, done, stop):
                     return False
-        self._save()
+        self._save(wait=True)
         self._tell("end")
         return True
 
@@ -108,14 +109,13 @@ class Loop:
         if job.checkpoints is None or newest is None:
             return False
         rank = job.runtime.rank
-        progress = restore(
-            job.checkpoints, newest, job.model, job.optimizer, job.learner.store, job.owned, rank
-        )
+        progress = restore(job.checkpoints, newest, job.model, job.optimizer, rank)
         if progress["num_rows"] != job.sampler.num_rows:
             raise RunError(
                 f"checkpoint {newest.name} is of {progress['num_rows']} rows, but the data now has "
                 f"{job.sampler.num_rows}; resume with the data the run began with"
             )
+        read_rows(newest, job.learner.store.state(), job.owned)
         self.step, self._seconds = progress["step"], progress["seconds"]
         self._earlier = self._stretches(progress)
         self.changed = progress["changed"]
@@ -249,21 +249,25 @@ class Loop:
         if job.checkpoint_steps is not None:
             due = due or self.step % job.checkpoint_steps == 0
         if more and (stopping or due):
-            self._save()
+            self._save(wait=stopping)
         self._tell("step")
         if stopping:
             self._tell("stopped")
         return stopping
 
-    def _save(self) -> None:
+    def _save(self, *, wait: bool) -> None:
+        """Take a checkpoint, beside training unless somebody waits for it."""
         job = self.training
         if job.checkpoints is not None:
             job.runtime.agree_on_buffers(job.model)
-            state = snapshot(
-                job.model, job.optimizer, job.learner.store, job.owned, self._progress(), job.runtime.rank
-            )
-            path = job.checkpoints.save(self.step, state)
-            self._tell("checkpoint", path=path.name)
+            state = snapshot(job.model, job.optimizer, self._progress(), job.runtime.rank)
+            rows = RowSnapshot(job.learner.store.state(), job.owned.start, at_rest=wait)
+            if wait:
+                job.checkpoints.save(self.step, state, rows)
+            else:
+                job.checkpoints.begin(self.step, state, rows)
+                job.learner.before_write = rows.note
+            self._tell("checkpoint")
         self._saved_at = time.monotonic()
 
     def _progress(self) -> dict[str, Any]:

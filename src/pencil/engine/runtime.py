@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -15,6 +15,9 @@ from torch.nn.parallel import DistributedDataParallel
 from pencil.errors import ConfigError
 
 Precision = Literal["fp32", "bf16"]
+Group = dist.ProcessGroup | None
+"""The lines ranks talk on; None for those of training, and for one process."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +95,22 @@ class Runtime:
             for buffer in model.buffers():
                 dist.broadcast(buffer, src=0)
 
-    def barrier(self) -> None:
+    def new_group(self) -> Group:
+        """Lines of their own on which the ranks can talk beside training, on the CPU."""
+        return dist.new_group(backend="gloo") if self.world_size > 1 else None
+
+    def gathered(self, value: T, group: Group = None) -> list[T]:
+        """The values of all ranks, in their order."""
+        if self.world_size == 1:
+            return [value]
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value, group=group)
+        return values
+
+    def barrier(self, group: Group = None) -> None:
         """Wait for every rank."""
         if self.world_size > 1:
-            dist.barrier()
+            dist.barrier(group=group)
 
 
 def _device(wanted: str) -> torch.device:

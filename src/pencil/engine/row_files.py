@@ -1,0 +1,132 @@
+"""Label rows in a checkpoint: raw files of at most ``PIECE`` rows, named by their position in the order of all rows.
+
+So a rank of any number of ranks finds the rows it owns and reads nothing else. Rows go on changing while they are
+saved: whatever overwrites a row first hands its old value to the snapshot, which puts it back into what is written.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pencil.errors import RunError
+
+PIECE = 1 << 20
+BLOCK = 1 << 24  # bytes written at once
+Fingerprint = list[int]
+"""Size and checksum of a file."""
+
+
+@dataclass
+class RowSnapshot:
+    """A store's rows as they stood when this was made, though they go on changing.
+
+    Attributes:
+        state: The store's tensors (N, ...), shared with it.
+        first: The position of its first row in the fixed order of all rows.
+        at_rest: Whether nobody writes to the rows meanwhile, so that they need no copy.
+    """
+
+    state: dict[str, Tensor]
+    first: int = 0
+    at_rest: bool = True
+    _overwritten: list[tuple[Tensor, dict[str, Tensor]]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _open: bool = True
+
+    def note(self, rows: Tensor) -> None:
+        """Rows (B,) are about to be overwritten."""
+        with self._lock:
+            if self._open:
+                self._overwritten.append((rows, {name: value[rows] for name, value in self.state.items()}))
+
+    def pieces(self) -> Iterator[tuple[str, Tensor]]:
+        """(file name, rows) of every piece, one after another; after the last one nothing is noted any more."""
+        for name, value in self.state.items():
+            for start in range(0, len(value) if value[:1].numel() else 0, PIECE):
+                yield file_name(name, self.first + start), self._piece(name, start)
+        self.close()
+
+    def close(self) -> None:
+        """Forget; nothing more will be asked."""
+        with self._lock:
+            self._open = False
+            self._overwritten.clear()
+
+    def _piece(self, name: str, start: int) -> Tensor:
+        with self._lock:
+            piece = self.state[name][start : start + PIECE]
+            if self.at_rest:
+                return piece
+            piece = piece.clone()
+            for rows, before in reversed(self._overwritten):  # the oldest value is put back last
+                inside = (rows >= start) & (rows < start + len(piece))
+                piece[rows[inside] - start] = before[name][inside]
+            return piece
+
+
+def file_name(name: str, position: int) -> str:
+    """The file of the piece that begins at a position."""
+    return f"rows-{name}-{position:012d}"
+
+
+def write_rows(folder: Path, rows: RowSnapshot) -> dict[str, Fingerprint]:
+    """Write every piece; answers with the fingerprints of the files."""
+    with ThreadPoolExecutor(1) as helper:
+        return {name: _write(folder / name, piece, helper) for name, piece in rows.pieces()}
+
+
+def _write(path: Path, piece: Tensor, helper: ThreadPoolExecutor) -> Fingerprint:
+    """Checksum and writing each wait for memory or disk, so they go on beside each other."""
+    content = _bytes(piece.contiguous())
+    checksum = helper.submit(zlib.crc32, content)
+    with path.open("wb", buffering=0) as file:
+        for start in range(0, len(content), BLOCK):
+            file.write(content[start : start + BLOCK])
+        os.fsync(file.fileno())
+    return [len(content), checksum.result()]
+
+
+def read_rows(folder: Path, state: dict[str, Tensor], owned: range) -> None:
+    """Fill a store's tensors with the rows at the positions it owns, whoever wrote them."""
+    for name, value in state.items():
+        if not value[:1].numel():
+            continue
+        found = sum(_read(path, value, owned) for path in folder.glob(f"rows-{name}-*"))
+        if found != len(owned):
+            raise RunError(
+                f"checkpoint {folder.name} holds {found} of {len(owned)} rows of the kind {name!r}; "
+                "resume with the store and the data the run began with"
+            )
+
+
+def _read(path: Path, value: Tensor, owned: range) -> int:
+    """Read what a file has of our rows straight into place; answers with how many."""
+    width = value[:1].numel() * value.itemsize
+    position = int(path.name.rsplit("-", 1)[1])
+    first = max(position, owned.start)
+    last = min(position + path.stat().st_size // width, owned.stop)
+    if first >= last:
+        return 0
+    target = _bytes(value[first - owned.start : last - owned.start])
+    with path.open("rb", buffering=0) as file:
+        file.seek((first - position) * width)
+        done = 0
+        while done < len(target):
+            done += file.readinto(target[done : done + BLOCK])
+    return last - first
+
+
+def _bytes(values: Tensor) -> memoryview:
+    """The memory of a tensor."""
+    array: Any = values.view(torch.uint8).numpy()
+    return memoryview(array).cast("B")
