@@ -18,7 +18,7 @@ from pencil.algorithm import (
     network_loss,
     updated_label_logits,
 )
-from pencil.algorithm.top_rows import start_top_rows, top_network_loss, updated_top_rows
+from pencil.algorithm.top_rows import largest, start_top_rows, top_network_loss, updated_top_rows
 
 DIRECTIONS = ("prediction_label", "label_prediction")
 FORMS = ("printed", "reference")
@@ -100,8 +100,9 @@ def test_the_loss_and_its_gradient_are_those_of_the_rows_they_stand_for(directio
     top = random_top()
     logits = random(5, 12, seed=1).requires_grad_()
     other = logits.detach().clone().requires_grad_()
+    log_probs = logits.log_softmax(dim=1)
     mine, theirs = (
-        top_network_loss(logits, top, weight, direction),
+        top_network_loss(log_probs, log_probs.exp(), top, weight, direction),
         network_loss(other, top.dense(), weight, direction),
     )
     torch.testing.assert_close(mine, theirs)
@@ -164,6 +165,15 @@ def test_the_given_class_that_fell_out_is_still_pulled_back():
     probs = torch.full((1, 10), 0.1)
     moved = updated_top_rows(top, probs, torch.tensor([9]), label_rate=1.0, pull=5.0, form="printed")
     assert 9 in moved.classes[0].tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@forall(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 9), st.sampled_from([1, 4, 16]))
+def test_the_largest_values_are_found_by_their_blocks(seed, width, count, block):
+    values = random(3, width, seed=seed)
+    count = min(count, width)
+    found = largest(values, count, block)
+    assert torch.equal(values.gather(1, found), values.topk(count, dim=1).values)
 
 
 def test_rows_may_be_updated_many_times_and_stay_distributions():

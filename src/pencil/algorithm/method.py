@@ -12,6 +12,7 @@ from typing import Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from pencil.algorithm.losses import Direction, Form, cross_entropy, network_loss
 from pencil.algorithm.phases import Moment
@@ -178,19 +179,21 @@ class TopPencil:
         return rows.softmax()
 
     def step(self, logits: Tensor, rows: TopRows, given: Tensor, moment: Moment) -> Step:
-        """As ``Pencil.step``."""
+        """As ``Pencil.step``; with many classes f is dear, so loss and update share it."""
         pencil = self.pencil
+        log_probs = F.log_softmax(logits, dim=1)
+        probs = log_probs.exp()
         return pencil._by_phase(
             logits,
             given,
             moment,
-            loss=lambda weight: top_network_loss(logits, rows, weight, pencil.direction),
-            moved=lambda: self.moved_rows(logits, rows, given, moment),
+            loss=lambda weight: top_network_loss(log_probs, probs, rows, weight, pencil.direction),
+            moved=lambda: self.moved_rows(probs.detach(), rows, given, moment),
         )
 
-    def moved_rows(self, logits: Tensor, rows: TopRows, given: Tensor, moment: Moment) -> TopRows:
-        """One closed-form label update at this moment's label rate."""
-        return updated_top_rows(rows, _probs(logits, rows.values), given, **self.pencil._knobs(moment))
+    def moved_rows(self, probs: Tensor, rows: TopRows, given: Tensor, moment: Moment) -> TopRows:
+        """One closed-form label update from f (B, C), at this moment's label rate."""
+        return updated_top_rows(rows, probs, given, **self.pencil._knobs(moment))
 
 
 def _probs(logits: Tensor, like: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from pencil.algorithm.losses import Direction, Form
 from pencil.algorithm.update import gradient_of_columns, start_label_logits
@@ -120,10 +119,11 @@ def start_top_rows(given: Tensor, num_classes: int, k: int, initial_gap: float) 
     return TopRows(classes, values, torch.zeros(len(given), 1, device=given.device), num_classes)
 
 
-def top_network_loss(logits: Tensor, rows: TopRows, entropy_weight: float, direction: Direction) -> Tensor:
-    """L_c + β L_e per example (B,), as ``losses.network_loss``; β = 0 is L_c alone."""
-    log_probs = F.log_softmax(logits, dim=1)
-    probs, log_labels = log_probs.exp(), TopRows.logsumexp(rows)
+def top_network_loss(
+    log_probs: Tensor, probs: Tensor, rows: TopRows, entropy_weight: float, direction: Direction
+) -> Tensor:
+    """L_c + β L_e per example (B,), as ``losses.network_loss``, from log f and f; β = 0 is L_c alone."""
+    log_labels = rows.logsumexp()
     at_top, at_rest = rows.values - log_labels, (rows.rest - log_labels)[:, 0]
     negative_entropy = (probs * log_probs).sum(dim=1)
     if direction == "prediction_label":
@@ -171,9 +171,25 @@ def updated_top_rows(
 
 def _candidates(probs: Tensor, given: Tensor, k: int) -> Tensor:
     """Classes (B, M) that may be told apart from now on."""
-    likely = probs.topk(min(2 * k, probs.shape[1]), dim=1).indices
+    likely = largest(probs, min(2 * k, probs.shape[1]))
     hinted = given.long()[:, None] if given.dim() == 1 else given.topk(k, dim=1).indices
     return torch.cat([hinted, likely], dim=1)
+
+
+def largest(values: Tensor, count: int, block: int = 64) -> Tensor:
+    """The places (B, count) of the largest of many values (B, C), as ``topk`` in less time.
+
+    The largest values lie in the ``count`` blocks with the largest maxima, or in the rest that fills no block.
+    """
+    blocks = values.shape[1] // block
+    if blocks <= 2 * count:
+        return values.topk(count, dim=1).indices
+    maxima = values[:, : blocks * block].unflatten(1, (blocks, block)).amax(dim=2)
+    place = torch.arange(block, device=values.device)
+    within = (maxima.topk(count, dim=1).indices[:, :, None] * block + place).flatten(1)
+    rest = torch.arange(blocks * block, values.shape[1], device=values.device).expand(len(values), -1)
+    candidates = torch.cat([within, rest], dim=1)
+    return candidates.gather(1, values.gather(1, candidates).topk(count, dim=1).indices)
 
 
 def _first_occurrence(classes: Tensor) -> Tensor:

@@ -61,23 +61,32 @@ class TopStore:
 
     def packed(self, rows: TopRows) -> Tensor:
         """Records (B, words) int16."""
-        classes = rows.classes.cpu()
-        entries = torch.cat([rows.values, rows.rest], dim=1).cpu().clamp(-LARGEST, LARGEST)
-        parts = [classes.to(torch.int16), entries.half().view(torch.int16)]  # to int16 keeps the low 16 bits
-        if self.num_classes > SHORT:
-            high = torch.zeros(len(rows), 2 * _high_words(self.k), dtype=torch.uint8)
-            high[:, : self.k] = classes >> 16
-            parts.insert(1, high.view(torch.int16))
-        return torch.cat(parts, dim=1)
+        k, high = self.k, self._high
+        records = torch.empty(len(rows), self._records.shape[1], dtype=torch.int16)
+        records[:, :k] = rows.classes  # int16 keeps the low 16 bits
+        if high:
+            upper = torch.zeros(len(rows), 2 * high, dtype=torch.uint8)
+            upper[:, :k] = rows.classes >> 16
+            records[:, k : k + high] = upper.view(torch.int16)
+        entries = records.view(torch.float16)[:, k + high :]
+        entries[:, :k] = rows.values
+        entries[:, k:] = rows.rest
+        entries.clamp_(-LARGEST, LARGEST)
+        return records
 
     def unpacked(self, records: Tensor) -> TopRows:
         """The entries that records hold."""
-        k, high = self.k, _high_words(self.k) if self.num_classes > SHORT else 0
-        classes = records[:, :k].long() & 0xFFFF
+        k, high = self.k, self._high
+        classes = records.view(torch.uint16)[:, :k].long()
         if high:
-            classes += records[:, k : k + high].contiguous().view(torch.uint8)[:, :k].long() << 16
-        entries = records[:, k + high :].contiguous().view(torch.float16).float()
+            upper = records[:, k : k + high].contiguous().view(torch.uint8)
+            classes += upper[:, :k].long() << 16
+        entries = records.view(torch.float16)[:, k + high :].float()
         return TopRows(classes, entries[:, :k], entries[:, k:], self.num_classes)
+
+    @property
+    def _high(self) -> int:
+        return _high_words(self.k) if self.num_classes > SHORT else 0
 
 
 def words(num_classes: int, k: int) -> int:
