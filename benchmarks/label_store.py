@@ -4,8 +4,8 @@
 
 ``bytes_per_row``, ``row_updates_per_second``: rows cut to k entries, updated in random batches by PENCIL's closed form
 from random predictions (the label step: gather, update, scatter). ``gather_scatter_over_bare``: the time of a bare
-torch gather and scatter of the same bytes over ours, which also packs and unpacks. ``label_step_over_linear``: the label
-step over forward and backward of the 2048 -> classes linear layer on the same batch; the prediction is the loss's own.
+torch gather and scatter of the same bytes over ours, which also packs and unpacks. ``label_step_over_linear``: the
+label step over forward and backward of the 2048 -> classes linear layer on the same batch; f is the loss's own.
 ``checkpoint_over_copy``: the time of a bare copy of files of the same bytes, synced to disk, over that of a checkpoint,
 which is synced too. What is compared takes turns.
 Rows are in memory where they fit (store ``auto``) and in a mapped file otherwise. ``--rows 3000000`` takes a minute.

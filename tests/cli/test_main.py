@@ -280,6 +280,23 @@ def test_a_reader_that_leaves_early_is_no_error():
     assert child.returncode == 1
 
 
+def test_a_plan_is_told_to_people_and_to_programs(pencil):
+    sizes = ("plan", "--rows", 300_000_000, "--classes", 18_291, "--ranks", 64)
+    told = pencil(*sizes)
+    assert told.exit_code == 0
+    assert "label rows bytes               159.4 MB\n" in told.stdout
+    assert "wire bytes per step labels     0 B\n" in told.stdout
+    assert told.stderr == "fits: 1.0 of 24 GiB on each rank\n"
+    figures = json.loads(pencil(*sizes, "--json").stdout)
+    assert figures["label_rows_bytes"] == 4_687_500 * 34
+    assert figures["advice"].startswith("fits")
+
+
+def test_a_plan_that_cannot_be_names_what_is_wrong(main_program):
+    code, _, err = main_program("plan", "--rows", 5, "--classes", 10, "--ranks", 9)
+    assert (code, err) == (2, "error: --ranks 9: more than the 5 rows; use fewer\n")
+
+
 def test_two_processes_leave_one_result_with_every_row(points, pencil, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

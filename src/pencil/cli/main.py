@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from pencil._version import __version__
-from pencil.cli.output import percent, print_json, print_pairs, say, show_warnings_plainly
+from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
 from pencil.errors import ConfigError, PencilError
 
 as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
@@ -184,6 +184,35 @@ def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...]
     share = float((noisy != clean).float().mean())
     result = {"out": str(out), "rows": len(noisy), "changed": share}
     print_json(result) if json_ else say(f"{out}: {len(noisy):,} labels, {percent(share)} of them changed")
+
+
+@cli.command()
+@click.option("--rows", type=int, required=True, help="Examples.")
+@click.option("--classes", type=int, required=True)
+@click.option("--ranks", type=int, default=1, show_default=True, help="Processes that train together.")
+@click.option("--k", type=int, help="Entries of a label row to keep. [default: by memory]")
+@click.option("--batch-size", type=int, default=1024, show_default=True, help="Of all ranks together.")
+@click.option("--image-size", type=int, default=224, show_default=True, help="0 for features.")
+@click.option("--features", type=int, default=2048, show_default=True, help="Inputs of the last layer.")
+@click.option("--parameters", type=int, help="Weights before the last layer. [default: ResNet-50's]")
+@click.option("--memory", type=float, default=24.0, show_default=True, help="GiB of one rank.")
+@click.option("--parallel", type=click.Choice(["ddp", "fsdp"]), default="ddp", show_default=True)
+@as_json
+def plan(json_: bool, memory: float, image_size: int, parameters: int | None, **sizes: Any) -> None:
+    """What a run of a given size needs: memory, wire, checkpoints.
+
+    Bytes are counted; seconds are those of one rank on two slow cores and shrink with yours.
+    """
+    from pencil.run import Plan
+
+    chosen: dict[str, Any] = {} if parameters is None else {"parameters": parameters}
+    planned = Plan(memory=int(memory * 2**30), image_size=image_size or None, **chosen, **sizes)
+    figures = planned.figures()
+    if json_:
+        print_json({**figures, "advice": planned.advice})
+        return
+    print_pairs({name.replace("_", " "): human(name, value) for name, value in figures.items()})
+    say(planned.advice)
 
 
 @cli.group(invoke_without_command=True)

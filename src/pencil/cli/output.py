@@ -42,6 +42,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def human(name: str, value: Any) -> str:
+    """A figure as people read it, by the last words of its name: bytes with a unit, numbers in groups of three."""
+    if "bytes" in name and "bytes_per_row" not in name and isinstance(value, int | float):
+        for unit in ("B", "kB", "MB", "GB", "TB"):
+            if value < 1000 or unit == "TB":
+                return f"{value:,.4g} {unit}"
+            value /= 1000
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
 def is_terminal() -> bool:
     """Whether stderr is a person's screen."""
     return sys.stderr.isatty()
