@@ -2,13 +2,14 @@
 
 Everything is float64 here, where sums in another order agree to many digits. The reference is a naive loop in one
 process that takes, at every step, the batches of all ranks together. Starting processes is slow, so three of them do
-everything here: two, one and three at a time.
+everything here: two, one and three at a time, with the network whole on each (DDP) and in shards (FSDP2).
 """
 
 import contextlib
 import os
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,23 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from pencil.algorithm import Pencil, three_phases
 from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_rows
 from pencil.data.sampler import Stretch
-from pencil.engine import Checkpoints, Events, LabelLearner, Loop, Runtime, Training
+from pencil.engine import (
+    Checkpoints,
+    Events,
+    LabelLearner,
+    Loop,
+    Runtime,
+    Training,
+    evaluate,
+    parallel,
+    whole_weights,
+)
+from pencil.errors import RunError
 from pencil.stores import DenseStore, GivenLabels
 
 ROWS, CLASSES, DIMS = 61, 4, 6
@@ -31,6 +44,7 @@ LARGE, SMALL = 16, 5  # batches: 4 steps an epoch, or 13 with hardly two rows fo
 # Two ranks take the first 18 steps, one goes on to 23, three to the end: they change in the second epoch.
 STOPS = (18, 23)
 TAKEN_BY = [2] * 18 + [1] * 5 + [3] * 29
+KINDS = ("ddp", "fsdp")
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -98,8 +112,13 @@ def network(batch_norm=False):
         nn.Tanh(),
         nn.Linear(8, CLASSES),
     ]
-    model = nn.Sequential(*layers).double()
-    return model, torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9, weight_decay=0.01)
+    return nn.Sequential(*layers).double()
+
+
+def optimizer_of(model, adam=False):
+    if adam:
+        return torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=0.01)
+    return torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9, weight_decay=0.01)
 
 
 def sampler(batch_size, rank, world_size):
@@ -113,13 +132,13 @@ def trained(runtime, batch_size, folder=None, *, stop_after=None, batch_norm=Fal
     everything = problem()
     mine = everything.subset(rows)
     store = DoubleStore(len(mine), CLASSES)
-    model, optimizer = network(batch_norm)
+    model = runtime.network(network(batch_norm))
     notes = Notes(stop_after)
     loop = Loop(
         Training(
             runtime=runtime,
             model=model,
-            optimizer=optimizer,
+            optimizer=optimizer_of(model, adam=batch_norm),
             learner=LabelLearner(METHOD, mine.labels, PHASES, store=store),
             sampler=sampler(batch_size, runtime.rank, runtime.world_size),
             preparation=DoublePreparation(device=runtime.device),
@@ -141,9 +160,24 @@ def trained(runtime, batch_size, folder=None, *, stop_after=None, batch_norm=Fal
         "labels": store.state()["values"],
         "writes": store.writes - 1,  # the first is the start
         "seen": list(SEEN),
-        "weights": model.state_dict(),
+        "weights": gathered(loop.training.backbone),
+        "kept": whole_weights(model),
+        "shards": sum(isinstance(weight, DTensor) for weight in model.parameters()),
+        "local": {name: local_rows(weight) for name, weight in model.named_parameters()},
         "events": notes.events,
     }
+
+
+def gathered(model):
+    """Every weight, whole, on every rank."""
+    state = model.state_dict()
+    return {
+        name: value.full_tensor() if isinstance(value, DTensor) else value for name, value in state.items()
+    }
+
+
+def local_rows(weight):
+    return len(weight.to_local() if isinstance(weight, DTensor) else weight)
 
 
 def as_one_of(world_size, rank, port):
@@ -160,16 +194,25 @@ def as_one_of(world_size, rank, port):
 def one_process(number, ports, folder):
     """Its part in the runs of two, one and three ranks; a process that has none waits for the next run."""
     torch.set_num_threads(1)
+    evaluate.BATCH = 10  # ranks need unlike numbers of passes
+    parallel.ENOUGH = 40  # the first layer is a block, the last belongs to the root
     results = {}
     for world_size, runs in ((2, runs_of_two), (1, runs_of_one), (3, runs_of_three)):
         if number < world_size:
             runtime = as_one_of(world_size, number, ports[world_size])
-            results[world_size] = runs(runtime, folder)
+            results[world_size] = {
+                kind: runs(replace(runtime, parallel=kind), f"{folder}/{kind}") for kind in KINDS
+            }
             runtime.stop()
     torch.save(results, f"{folder}/{number}.pt")
 
 
+REQUIRED = ("optimizer", "learner", "sampler", "preparation", "train", "rows")
+
+
 def runs_of_two(runtime, folder):
+    with pytest.raises(RunError, match=r"Runtime\.network"):
+        Loop(Training(**(dict.fromkeys(REQUIRED) | {"runtime": runtime, "model": network()})))
     return {
         "plain": trained(runtime, LARGE),
         "relay": trained(runtime, SMALL, f"{folder}/relay", stop_after=STOPS[0]),
@@ -205,25 +248,30 @@ class Ranks(NamedTuple):
 
     def legs(self):
         """The runs of the relay, one after another."""
-        return [[rank["relay"] for rank in ranks] for ranks in (self.two, self.one, self.three)]
+        return [[rank["relay"] for rank in ranks] for ranks in self]
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
+def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         mp.spawn(one_process, args=(ports, str(folder)), nprocs=3)
-    found = [torch.load(folder / f"{number}.pt") for number in range(3)]
-    return Ranks(*([each[world_size] for each in found[:world_size]] for world_size in (2, 1, 3)))
+    return [torch.load(folder / f"{number}.pt") for number in range(3)]
+
+
+@pytest.fixture(params=KINDS)
+def ranks(request, everything):
+    return Ranks(*([each[size][request.param] for each in everything[:size]] for size in (2, 1, 3)))
 
 
 def naive_run(batch_size, taken_by):
     """One process that takes the batches of all ranks together; ``taken_by``: the number of ranks of each step."""
     examples = problem()
     inputs, given = examples.inputs.values, examples.labels.hard
-    model, optimizer = network()
+    model = network()
+    optimizer = optimizer_of(model)
     learner = LabelLearner(METHOD, examples.labels, PHASES, store=DoubleStore(ROWS, CLASSES))
     steps = sampler(batch_size, 0, 1).steps
     metrics = []
@@ -376,10 +424,30 @@ def test_ranks_with_batch_norm_resume_bit_for_bit(ranks):
 
 
 def test_ranks_with_batch_norm_measure_the_network_that_is_kept(ranks):
-    model, _ = network(batch_norm=True)
-    model.load_state_dict(ranks.two[0]["whole"]["weights"])
+    model = network(batch_norm=True)
+    model.load_state_dict(ranks.two[0]["whole"]["kept"])
     model.eval()
     examples = problem()
     with torch.no_grad():
         right = model(examples.inputs.values).argmax(dim=1) == examples.labels.hard
     assert metrics_of([ranks.two[0]["whole"]])[-1]["test_accuracy"] == float(right.double().mean())
+
+
+def test_the_main_rank_keeps_the_whole_network_in_plain_tensors(ranks):
+    for results in (ranks.two, ranks.one, ranks.three):
+        kept, weights = results[0]["relay"]["kept"], results[0]["relay"]["weights"]
+        assert kept.keys() == weights.keys()
+        assert all(type(kept[name]) is torch.Tensor for name in kept)
+        assert all(torch.equal(kept[name], weights[name]) for name in kept)
+
+
+def test_fsdp_leaves_each_rank_a_shard_even_where_ranks_do_not_divide_a_weight(everything):
+    local = [each[3]["fsdp"]["plain"]["local"] for each in everything]
+    assert [rows["0.weight"] for rows in local] == [3, 3, 2]
+    assert [rows["2.weight"] for rows in local] == [2, 2, 0]
+    assert [each[size]["fsdp"]["relay"]["shards"] for size in (2, 1, 3) for each in everything[:1]] == [
+        4,
+        0,
+        4,
+    ]
+    assert all(each[3]["ddp"]["plain"]["shards"] == 0 for each in everything)

@@ -60,7 +60,7 @@ def test_convolutions_are_placed_in_the_memory_format_asked_for(channels_last):
 
 def test_alone_the_model_is_not_wrapped_and_the_sum_is_its_own():
     runtime, model = Runtime.start("cpu"), torch.nn.Linear(2, 2)
-    assert runtime.parallel(model) is model
+    assert runtime.network(model) is model
     assert torch.equal(runtime.total(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 2.0]))
 
 

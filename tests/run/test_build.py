@@ -137,7 +137,8 @@ def test_a_plan_without_epochs_is_refused(make_config, tmp_path):
         build_training(config, prepared, RunDirectory(tmp_path), RUNTIME)
 
 
-def test_each_rank_owns_its_rows(make_config, tmp_path):
+def test_each_rank_owns_its_rows(make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(Runtime, "network", lambda _, model: model)  # needs the other rank
     config = make_config(store="dense")
     prepared = prepare_examples(config.data, config.seed)
     trainings = [

@@ -145,6 +145,9 @@ class Train(Section):
         default=1, ge=1, description="epochs between evaluations; the last always is one"
     )
     device: str = "auto"
+    parallel: Literal["ddp", "fsdp"] = Field(
+        default="ddp", description="several ranks: each holds the network, or only a shard of it"
+    )
     precision: Literal["fp32", "bf16"] = "fp32"
     channels_last: bool = False
     compile: bool = False

@@ -5,6 +5,7 @@ from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard, read_json_lines
 from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop, Training
+from pencil.engine.parallel import whole_weights
 from pencil.engine.runtime import Runtime
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "fitting_method",
     "predictions",
     "read_json_lines",
+    "whole_weights",
 ]

@@ -11,6 +11,7 @@ from pencil.data.examples import Examples, Inputs
 from pencil.data.loader import fetch_batches
 from pencil.data.ownership import span
 from pencil.data.prepare import Preparation
+from pencil.engine.parallel import release
 from pencil.engine.runtime import Runtime
 
 BATCH = 512
@@ -23,19 +24,31 @@ def predictions(
     preparation: Preparation,
     runtime: Runtime,
     workers: int = 0,
+    passes: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(rows (B,), probabilities (B, C) float32 on the CPU), in order. Leaves the network's mode as it found it."""
+    """(rows (B,), probabilities (B, C) float32 on the CPU), in order. Leaves the network's mode as it found it.
+
+    A rank with fewer than ``passes`` batches calls the network for nothing until it has as many: ranks gather a sharded
+    network together.
+    """
     modes = [(module, module.training) for module in model.modules()]  # frozen layers have one of their own
     model.eval()
     try:
         batches = [batch for batch in rows.split(BATCH) if len(batch)]  # a rank may have none
         for values, batch in fetch_batches(inputs, batches, workers=workers):
-            with torch.inference_mode(), runtime.autocast():
-                logits = model(preparation.evaluation(values))
-            yield batch, logits.float().softmax(dim=1).cpu()
+            yield batch, _logits(model, preparation.evaluation(values), runtime).float().softmax(dim=1).cpu()
+        for _ in range(passes - len(batches)):
+            _logits(model, preparation.evaluation(inputs.fetch(torch.tensor([0]))), runtime)
     finally:
+        release(model)
         for module, training in modes:
             module.training = training
+
+
+def _logits(model: nn.Module, prepared: Tensor, runtime: Runtime) -> Tensor:
+    with torch.no_grad(), runtime.autocast():  # in inference mode FSDP would make buffers no training can use
+        logits: Tensor = model(prepared)
+    return logits
 
 
 def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime) -> float:
@@ -43,8 +56,10 @@ def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, run
     mine = span(len(examples), runtime.rank, runtime.world_size)
     rows = torch.arange(mine.start, mine.stop)
     labels = examples.labels.hard
+    largest_share = -(-len(examples) // runtime.world_size)
+    passes = -(-largest_share // BATCH)
     right = sum(
         int((probs.argmax(dim=1) == labels[batch]).sum())
-        for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime)
+        for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime, passes=passes)
     )
     return float(runtime.total(torch.tensor([float(right)], dtype=torch.float64))[0]) / len(examples)

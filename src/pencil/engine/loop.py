@@ -7,7 +7,6 @@ that was stopped anywhere continues exactly.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass, field
@@ -15,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from pencil.algorithm import total_epochs
@@ -28,6 +26,7 @@ from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy
 from pencil.engine.events import Clock, Events
 from pencil.engine.learner import LabelLearner
+from pencil.engine.parallel import backbone, is_parallel, synchronised
 from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.engine.runtime import Runtime
 from pencil.engine.signals import StopRequest
@@ -40,8 +39,8 @@ from pencil.errors import RunError
 class Training:
     """All parts of a training, put together by ``pencil.run``.
 
-    ``train`` holds the examples this rank owns, numbered from 0 as in its label store; ``rows`` are their numbers
-    among the examples of all ranks.
+    ``model`` is the network as ``Runtime.network`` makes it, before its optimiser. ``train`` holds the examples this
+    rank owns, numbered from 0 as in its label store; ``rows`` are their numbers among the examples of all ranks.
     """
 
     runtime: Runtime
@@ -64,6 +63,11 @@ class Training:
     compile: bool = False
 
     @property
+    def backbone(self) -> nn.Module:
+        """The model itself, without what makes it parallel."""
+        return backbone(self.model)
+
+    @property
     def owned(self) -> range:
         """The positions of this rank's rows in the fixed order of all rows."""
         return span(self.sampler.num_rows, self.sampler.rank, self.sampler.world_size)
@@ -80,7 +84,9 @@ class Loop:
         self._seconds = 0.0
         self._earlier: tuple[Stretch, ...] = ()
         self._clock = Clock()
-        self._network = training.runtime.parallel(training.model)
+        self._network = training.model
+        if training.runtime.world_size > 1 and not is_parallel(self._network):
+            raise RunError("several ranks train a network that Runtime.network made; this one is not shared")
         self._forward = torch.compile(self._network) if training.compile else self._network
         self._saved_at = time.monotonic()
 
@@ -109,7 +115,7 @@ class Loop:
         if job.checkpoints is None or newest is None:
             return False
         rank = job.runtime.rank
-        progress = restore(job.checkpoints, newest, job.model, job.optimizer, rank)
+        progress = restore(job.checkpoints, newest, job.backbone, job.optimizer, rank)
         if progress["num_rows"] != job.sampler.num_rows:
             raise RunError(
                 f"checkpoint {newest.name} is of {progress['num_rows']} rows, but the data now has "
@@ -165,11 +171,11 @@ class Loop:
         job.learner.epoch = epoch + done / job.sampler.steps
         for group in job.optimizer.param_groups:
             group["lr"] = job.learner.learning_rate
-        # DDP averages over ranks what should be summed over the examples of all ranks.
+        # Averaged over ranks is what should be summed over the examples of all ranks.
         scale = job.runtime.world_size / job.sampler.global_size(epoch, done, self._earlier)
         job.optimizer.zero_grad(set_to_none=True)
         for index, (inputs, rows) in enumerate(batch):
-            with self._synchronised(last=index == len(batch) - 1):
+            with synchronised(self._network, last=index == len(batch) - 1):
                 self._backward(inputs, rows, epoch, scale)
         job.optimizer.step()
         self.tally.count_labels(job.learner.step())
@@ -197,11 +203,6 @@ class Loop:
             (self._network(inputs).sum() * 0).backward()
             self._network.train()
 
-    def _synchronised(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
-        if not last and isinstance(self._network, DistributedDataParallel):
-            return self._network.no_sync()
-        return contextlib.nullcontext()
-
     def _end_epoch(self, epoch: int) -> None:
         job = self.training
         totals = self.tally.of_all_ranks(job.runtime)
@@ -225,10 +226,10 @@ class Loop:
         if not last and (epoch + 1) % job.evaluate_every:
             return {}
         measured: dict[str, float] = {}
-        job.runtime.agree_on_buffers(job.model)
+        job.runtime.agree_on_buffers(job.backbone)
         for name, examples in (("validation_accuracy", job.validation), ("test_accuracy", job.test)):
             if examples is not None:
-                measured[name] = accuracy(job.model, examples, job.preparation, job.runtime)
+                measured[name] = accuracy(job.backbone, examples, job.preparation, job.runtime)
         if job.train.reference is not None:
             measured["labels_correct"] = self._labels_correct(job.train.reference)
         return measured
@@ -259,8 +260,8 @@ class Loop:
         """Take a checkpoint, beside training unless somebody waits for it."""
         job = self.training
         if job.checkpoints is not None:
-            job.runtime.agree_on_buffers(job.model)
-            state = snapshot(job.model, job.optimizer, self._progress(), job.runtime.rank)
+            job.runtime.agree_on_buffers(job.backbone)
+            state = snapshot(job.backbone, job.optimizer, self._progress(), job.runtime.rank)
             rows = RowSnapshot(job.learner.store.state(), job.owned.start, at_rest=wait)
             if wait:
                 job.checkpoints.save(self.step, state, rows)

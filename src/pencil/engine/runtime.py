@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from pencil.engine.parallel import Parallel, replicate, shard
 from pencil.errors import ConfigError
 
 Precision = Literal["fp32", "bf16"]
@@ -30,6 +30,7 @@ class Runtime:
         world_size: How many processes train together.
         precision: ``bf16`` runs the network under autocast; weights, losses and labels stay float32.
         channels_last: Keep images and convolutions in that memory format (faster on most hardware).
+        parallel: How several ranks share the network: whole on each (``ddp``) or in shards (``fsdp``).
     """
 
     device: torch.device
@@ -37,10 +38,16 @@ class Runtime:
     world_size: int = 1
     precision: Precision = "fp32"
     channels_last: bool = False
+    parallel: Parallel = "ddp"
 
     @classmethod
     def start(
-        cls, device: str = "auto", precision: Precision = "fp32", *, channels_last: bool = False
+        cls,
+        device: str = "auto",
+        precision: Precision = "fp32",
+        *,
+        channels_last: bool = False,
+        parallel: Parallel = "ddp",
     ) -> Runtime:
         """Join the process group torchrun announces, if it announces one."""
         world_size, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
@@ -50,7 +57,12 @@ class Runtime:
         if world_size > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
         return cls(
-            device=chosen, rank=rank, world_size=world_size, precision=precision, channels_last=channels_last
+            device=chosen,
+            rank=rank,
+            world_size=world_size,
+            precision=precision,
+            channels_last=channels_last,
+            parallel=parallel,
         )
 
     @property
@@ -72,14 +84,20 @@ class Runtime:
     def place(self, model: nn.Module) -> nn.Module:
         """The network on the device, in its memory format."""
         model = model.to(self.device)
-        if self.channels_last:
+        if self.channels_last and not self._shards:  # FSDP flattens weights in their plain order only
             # The stub of Module.to knows only tensors' memory_format overloads.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return model
 
-    def parallel(self, model: nn.Module) -> nn.Module:
-        """The network with its gradients averaged over ranks."""
-        return DistributedDataParallel(model) if self.world_size > 1 else model
+    def network(self, model: nn.Module) -> nn.Module:
+        """The placed model as all ranks train it together; to be made before its optimiser."""
+        if self.world_size == 1:
+            return model
+        return shard(model, self.device, self.world_size) if self._shards else replicate(model)
+
+    @property
+    def _shards(self) -> bool:
+        return self.world_size > 1 and self.parallel == "fsdp"
 
     def total(self, values: Tensor) -> Tensor:
         """The sum of ``values`` over all ranks, on the CPU; NCCL sums on the device only."""

@@ -6,6 +6,7 @@ At inference nothing of this package is needed: ``model.safetensors`` is the mod
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,11 @@ class ModelCard:
     crop: int | None = None
 
 
-def save_model(folder: Path, model: nn.Module, card: ModelCard) -> None:
-    """Write weights and card."""
+def save_model(folder: Path, state: Mapping[str, Any], card: ModelCard) -> None:
+    """Write the weights of a ``state_dict``, and the card."""
     # Cloned, for safetensors refuses weights that share memory (tied layers).
     weights = {
-        name: value.cpu().contiguous().clone()
-        for name, value in model.state_dict().items()
-        if isinstance(value, Tensor)
+        name: value.cpu().contiguous().clone() for name, value in state.items() if isinstance(value, Tensor)
     }
     save_file(weights, folder / WEIGHTS)
     text = json.dumps(asdict(card), indent=2, ensure_ascii=False)

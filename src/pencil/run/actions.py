@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from pencil.config import RunConfig
 from pencil.config.schema import Data
@@ -22,6 +23,7 @@ from pencil.engine import (
     fitting_method,
     predictions,
     read_json_lines,
+    whole_weights,
 )
 from pencil.errors import ConfigError, DataError, PencilError
 from pencil.results import (
@@ -154,9 +156,10 @@ def _carry_on(
         training.events.close()
     if finished:
         _leave_labels(directory, training)
+        weights = whole_weights(training.model)
         training.runtime.barrier()  # every part is there before the run counts as finished
         if is_main:
-            _leave_results(config, directory, prepared, training)
+            _leave_results(config, directory, prepared, training, weights)
         training.runtime.barrier()  # every rank sees a finished run
     return directory
 
@@ -178,10 +181,14 @@ def _leave_labels(directory: RunDirectory, training: Training) -> None:
 
 
 def _leave_results(
-    config: RunConfig, directory: RunDirectory, prepared: Prepared, training: Training
+    config: RunConfig,
+    directory: RunDirectory,
+    prepared: Prepared,
+    training: Training,
+    weights: dict[str, Tensor],
 ) -> None:
     train = prepared.train
-    save_model(directory.path, training.model, model_card(config, train, training.preparation))
+    save_model(directory.path, weights, model_card(config, train, training.preparation))
     metrics = read_json_lines(directory.metrics)
     directory.write_summary({"method": config.method.name, **summarize(metrics, num_rows=len(train))})
 

@@ -34,7 +34,9 @@ STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to thr
 def build_runtime(config: RunConfig) -> Runtime:
     """Device, ranks and precision."""
     train = config.train
-    return Runtime.start(train.device, train.precision, channels_last=train.channels_last)
+    return Runtime.start(
+        train.device, train.precision, channels_last=train.channels_last, parallel=train.parallel
+    )
 
 
 def build_training(
@@ -44,8 +46,9 @@ def build_training(
     _check_plan(config, runtime)
     rows = owned_rows(len(prepared.train), runtime.rank, runtime.world_size)
     mine = prepared.train.subset(rows)
+    sampler = build_sampler(config, len(prepared.train), runtime)
     preparation = build_preparation(config, prepared.train, runtime)
-    model = build_network(config, prepared.train, preparation, runtime)
+    model = runtime.network(build_network(config, prepared.train, preparation, runtime))
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
     return Training(
         runtime=runtime,
@@ -54,7 +57,7 @@ def build_training(
         learner=LabelLearner(
             config.method, mine.labels, config.phases, store=config.store, folder=directory.path
         ),
-        sampler=build_sampler(config, len(prepared.train), runtime),
+        sampler=sampler,
         preparation=preparation,
         train=mine,
         rows=rows,
