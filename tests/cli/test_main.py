@@ -312,3 +312,22 @@ def test_two_processes_leave_one_result_with_every_row(points, pencil, tmp_path)
     assert [row["id"] for row in rows] == [f"row\n{number}" for number in range(90)]
     changed = sum(row["given_label"] != row["suggested_label"] for row in rows)
     assert changed == json.loads(result.stdout)["labels_changed"] > 0
+
+
+# several processes
+
+
+def test_several_processes_must_name_the_folder(main_program, points, monkeypatch):
+    """A default with the time in it would differ between ranks and restarts."""
+    for name, value in (("WORLD_SIZE", "2"), ("TORCHELASTIC_RUN_ID", "job")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            code, _, err = main_program("train", points, *QUICK)
+        assert code == 2
+        assert "--out: several processes, and their restarts, must agree on the run's folder" in err
+
+
+def test_a_mistake_of_all_ranks_is_told_in_full_by_the_main_one(main_program, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    assert main_program("resume", "nowhere", "--json")[:2] == (2, "")
+    assert main_program("resume", "nowhere")[2].startswith("error, rank 1: nowhere holds no run")

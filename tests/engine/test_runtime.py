@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pencil.engine import Runtime
+from pencil.engine import Runtime, is_lost_rank
 from pencil.errors import ConfigError
 
 
@@ -71,3 +71,9 @@ def test_rank_and_world_size_come_from_torchrun(monkeypatch, rank):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     runtime = Runtime.start("cpu")
     assert (runtime.rank, runtime.world_size, runtime.is_main) == (rank, 2, rank == 0)
+
+
+def test_a_lost_rank_is_told_from_other_errors():
+    assert is_lost_rank(RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"))
+    assert is_lost_rank(torch.distributed.DistBackendError("NCCL"))
+    assert not is_lost_rank(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

@@ -3,9 +3,11 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 
+from pencil.engine import signals
 from pencil.engine.signals import StopRequest
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -89,3 +91,16 @@ def test_another_thread_installs_nothing_and_fails_nothing(heard):
     thread.join()
     assert inside == [(handlers, False)]
     assert [signal.getsignal(number) for number in SIGNALS] == handlers
+
+
+def test_under_torchrun_a_second_signal_at_once_is_the_first_one_passed_on(heard, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
+    monkeypatch.setattr(signals, "ECHO_SECONDS", 0.2)
+    with StopRequest() as stop:
+        send(signal.SIGINT)
+        send(signal.SIGTERM)
+        assert stop.requested
+        assert heard == []
+        time.sleep(0.3)
+        send(signal.SIGTERM)
+        assert heard == [signal.SIGTERM]

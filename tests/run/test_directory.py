@@ -62,3 +62,25 @@ def test_a_damaged_summary_says_how_to_write_it_again(make_config, tmp_path):
     (tmp_path / "summary.json").write_text("{")
     with pytest.raises(RunError, match=r"summary.json cannot be read .*pencil resume"):
         _ = directory.summary
+
+
+def test_after_a_restart_the_run_of_the_same_job_and_settings_is_known(make_config, tmp_path, monkeypatch):
+    config = make_config()
+    directory = RunDirectory(tmp_path / "run")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 1")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert not directory.was_begun_by_this_job(config)  # the worker died before it made the folder
+    RunDirectory.create(directory.path, config)
+    assert directory.was_begun_by_this_job(config)
+    assert not directory.was_begun_by_this_job(make_config(seed=9))
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert not directory.was_begun_by_this_job(config)
+
+
+def test_a_restart_does_not_take_another_jobs_run_for_its_own(make_config, tmp_path, monkeypatch):
+    """Its first start was refused because of that run, and torchrun tries refused starts again too."""
+    config = make_config()
+    directory = RunDirectory.create(tmp_path / "run", config)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 2")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert not directory.was_begun_by_this_job(config)

@@ -263,6 +263,10 @@ def main() -> None:
 
 
 def _fail(message: str, show: Callable[[], None] | None = None) -> None:
+    rank = os.environ.get("RANK", "0")
+    if rank != "0":  # its mistake is mostly everybody's
+        say(f"error, rank {rank}: {message}")
+        sys.exit(2)
     if "--json" in sys.argv:
         print_json({"error": message})
     show() if show else say(f"error: {message}")
@@ -270,6 +274,10 @@ def _fail(message: str, show: Callable[[], None] | None = None) -> None:
 
 
 def _new_folder(data: str) -> Path:
+    if "TORCHELASTIC_RUN_ID" in os.environ or os.environ.get("WORLD_SIZE", "1") != "1":
+        raise ConfigError(
+            "--out: several processes, and their restarts, must agree on the run's folder; name it"
+        )
     name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().absolute().stem)
     return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 

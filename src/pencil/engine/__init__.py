@@ -6,7 +6,7 @@ from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, Tens
 from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop, Training
 from pencil.engine.parallel import whole_weights
-from pencil.engine.runtime import Runtime
+from pencil.engine.runtime import Runtime, is_lost_rank
 
 __all__ = [
     "Checkpoints",
@@ -23,6 +23,7 @@ __all__ = [
     "Training",
     "accuracy",
     "fitting_method",
+    "is_lost_rank",
     "predictions",
     "read_json_lines",
     "whole_weights",

@@ -18,6 +18,9 @@ Precision = Literal["fp32", "bf16"]
 Group = dist.ProcessGroup | None
 """The lines ranks talk on; None for those of training, and for one process."""
 T = TypeVar("T")
+# A group that only DDP still holds would be deleted with it, under the interpreter's lock, and wait for its threads
+# while one of them waits for that lock. So groups that were left stay until the process ends.
+_left_groups: list[dist.ProcessGroup | None] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,7 @@ class Runtime:
     def stop(self) -> None:
         """Leave the process group."""
         if self.world_size > 1 and dist.is_initialized():
+            _left_groups.append(dist.group.WORLD)
             dist.destroy_process_group()
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -129,6 +133,12 @@ class Runtime:
         """Wait for every rank."""
         if self.world_size > 1:
             dist.barrier(group=group)
+
+
+def is_lost_rank(error: RuntimeError) -> bool:
+    """Whether a collective failed because another rank is gone; gloo says so only in words."""
+    lost = isinstance(error, dist.DistBackendError | dist.DistNetworkError)
+    return lost or "gloo/transport" in str(error)
 
 
 def _device(wanted: str) -> torch.device:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
+ECHO_SECONDS = 5.0  # torchrun passes on to its workers what the terminal has already sent to all
+
 
 class StopRequest:
-    """While entered, the first signal sets ``requested``; a second one acts as it always did."""
+    """While entered, the first signal sets ``requested``; a second one acts as it always did.
+
+    Under torchrun one Ctrl-C is heard twice, so there a second signal that comes at once counts as the first.
+    """
 
     def __init__(self) -> None:
         self.requested = False
+        self._echoes_until: float | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopRequest:
         # Python lets only the main thread set handlers; elsewhere (a notebook's executor) signals keep their meaning.
+        self._echoes_until = None
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._ask)
@@ -29,7 +38,14 @@ class StopRequest:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
-        self._restore()
+        now = time.monotonic()
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
+            self._restore()
+        elif self._echoes_until is None:
+            self._echoes_until = now + ECHO_SECONDS
+        elif now > self._echoes_until:
+            self._restore()
+            os.kill(os.getpid(), number)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

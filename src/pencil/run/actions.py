@@ -21,11 +21,12 @@ from pencil.engine import (
     Training,
     accuracy,
     fitting_method,
+    is_lost_rank,
     predictions,
     read_json_lines,
     whole_weights,
 )
-from pencil.errors import ConfigError, DataError, PencilError
+from pencil.errors import ConfigError, DataError, PencilError, RunError
 from pencil.results import (
     LabelChunk,
     ModelCard,
@@ -51,11 +52,14 @@ from pencil.stores import StoreChoice, rows_at_once
 def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
     """A new run in ``out``, from the first step to the last or to a signal.
 
-    The folder is made once data and network are ready: a mistake in the settings leaves none behind.
+    The folder is made once data and network are ready: a mistake in the settings leaves none behind. Where torchrun
+    starts its workers again after one died, this continues the run that they had begun.
     """
+    if RunDirectory(out).was_begun_by_this_job(config):
+        return resume(out, listeners)
+    directory = RunDirectory.vacant(out)  # no rank makes it before all have looked: they meet in build_training
     runtime = build_runtime(config)
     try:
-        directory = RunDirectory.vacant(out) if runtime.is_main else RunDirectory(out)
         prepared = prepare_examples(config.data, config.seed)
         config = with_store(config, prepared.train, runtime)
         training = build_training(config, prepared, directory, runtime)
@@ -152,6 +156,10 @@ def _carry_on(
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
     try:
         finished = loop.run()
+    except RuntimeError as error:
+        if is_lost_rank(error):
+            raise _lost_rank(error, directory) from error
+        raise
     finally:
         training.events.close()
     if finished:
@@ -162,6 +170,13 @@ def _carry_on(
             _leave_results(config, directory, prepared, training, weights)
         training.runtime.barrier()  # every rank sees a finished run
     return directory
+
+
+def _lost_rank(error: RuntimeError, directory: RunDirectory) -> RunError:
+    return RunError(
+        f"another rank is gone ({error}); torchrun --max-restarts=N starts all again, or continue from the last "
+        f"checkpoint with: {directory.resume_command}"
+    )
 
 
 def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[Listener]:

@@ -12,6 +12,7 @@ summary.json        the result, written last
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any
 from pencil.config import RunConfig
 from pencil.errors import ConfigError, RunError
 from pencil.results import describe_environment, read_json
+
+JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name for a group of workers, the same after a restart
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,23 @@ class RunDirectory:
     def _write_settings(self, config: RunConfig) -> None:
         path = self.path
         path.mkdir(parents=True, exist_ok=True)
-        (path / "environment.json").write_text(json.dumps(describe_environment(), indent=2) + "\n")
+        environment = describe_environment() | {"job": os.environ.get(JOB)}
+        (path / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
         partial = path / ".config.toml.partial"  # half a config.toml would be another run's settings
         partial.write_text(config.toml(), encoding="utf-8")
         partial.rename(path / "config.toml")
+
+    def was_begun_by_this_job(self, config: RunConfig) -> bool:
+        """Whether torchrun restarted its workers and the run here is the one that they had begun."""
+        if (
+            os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+            or not (self.path / "config.toml").exists()
+        ):
+            return False
+        job, kept = read_json(self.path / "environment.json").get("job"), self.config
+        if config.store == "auto":  # it was resolved when the run began
+            config = config.model_copy(update={"store": kept.store})
+        return bool(job == os.environ.get(JOB) and kept == config)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
