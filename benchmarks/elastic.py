@@ -3,9 +3,9 @@
     python benchmarks/elastic.py [--runs 10] [--seed 0] [--json] [--lines FILE]
 
 Two ranks train on synthetic features with a checkpoint every few steps. In each run one worker, drawn by seed, is
-killed at a random moment; torchrun starts both again with the same command line. A run is completed when torchrun
-ends well and the labels name every row exactly once. ``runs_equal``: how many left, byte for byte, the labels and the
-model of an undisturbed run. ``seconds_median``: from start to end, the restart included.
+killed after a random step; torchrun starts both again with the same command line. A run is completed when a worker was
+killed, torchrun ends well and the labels name every row exactly once. ``runs_equal``: how many left, byte for byte,
+the labels and the model of an undisturbed run. ``seconds_median``: from start to end, the restart included.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ import numpy as np
 from common import finish
 
 ROWS, DIMS, CLASSES = 3000, 32, 10
+STEPS = 7 * ROWS // 60
 LIMIT = 180.0  # seconds until a run is given up
 TRAIN = ("--noise", "symmetric:0.3", "--epochs", "1,4,2", "--quiet", "--json")
 SETTINGS = ("train.batch_size=60", "checkpoint.steps=7", "method.label_rate=2.0")
+Disturb = Callable[["subprocess.Popen[str]", Path], dict[str, Any]]
 # Without the first, torchrun's own restart is flaky: the ranks' meeting place dies with the worker that held it.
 ENVIRONMENT = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -58,40 +60,32 @@ def main() -> None:
 def all_runs(folder: Path, runs: int, draw: random.Random) -> list[dict[str, Any]]:
     """An undisturbed run, then those that lose a worker."""
     write_features(folder / "features.npz")
-    undisturbed = one_run(folder, "undisturbed", lambda _: None)
-    if not undisturbed["completed"]:
+    results = [one_run(folder, "undisturbed", lambda *_: {})]
+    if not results[0]["completed"]:
         raise SystemExit("the undisturbed run failed; its messages are above")
-    window = undisturbed["seconds_after_first_checkpoint"]
-    results = [undisturbed]
     for number in range(runs):
-        rank, delay = draw.randrange(2), draw.uniform(0, 0.8 * window)
-        result = one_run(folder, f"run-{number}", partial(kill_worker, rank, delay))
-        result |= {"killed_rank": rank, "killed_after": round(delay, 2)}
+        disturb = partial(
+            kill_worker, draw.randrange(2), draw.randrange(STEPS * 9 // 10), draw.uniform(0, 0.1)
+        )
+        result = one_run(folder, f"run-{number}", disturb)
+        result["completed"] = result["completed"] and result["killed"]
         result["equal"] = same_results(folder / f"run-{number}", folder / "undisturbed")
         print(json.dumps(result), file=sys.stderr)
         results.append(result)
     return results
 
 
-def one_run(folder: Path, name: str, disturb: Callable[[subprocess.Popen[str]], None]) -> dict[str, Any]:
-    """Start, wait for the first checkpoint, disturb, wait for the end."""
-    out, begun = folder / name, time.monotonic()
+def one_run(folder: Path, name: str, disturb: Disturb) -> dict[str, Any]:
+    """Start, disturb, wait for the end."""
+    out, begun, told = folder / name, time.monotonic(), dict[str, Any]()
     process = subprocess.Popen(command(folder, out), env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
     try:
-        while not any(out.glob("checkpoints/step-*")) and process.poll() is None:
-            time.sleep(0.01)
-        first = time.monotonic()
-        disturb(process)
+        told |= disturb(process, out)
         process.wait(LIMIT)
     except subprocess.TimeoutExpired:
         process.terminate()
-    code, now = process.wait(), time.monotonic()
-    return {
-        "run": name,
-        "completed": code == 0 and rows_are_whole(out),
-        "seconds": round(now - begun, 2),
-        "seconds_after_first_checkpoint": round(now - first, 2),
-    }
+    code, seconds = process.wait(), round(time.monotonic() - begun, 2)
+    return {"run": name, "completed": code == 0 and rows_are_whole(out), "seconds": seconds, **told}
 
 
 def command(folder: Path, out: Path) -> list[str]:
@@ -108,17 +102,28 @@ def command(folder: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", *launch, *train, *(word for each in SETTINGS for word in ("--set", each))]
 
 
-def kill_worker(rank: int, delay: float, launcher: subprocess.Popen[str]) -> None:
-    """Kill the worker of a rank after some seconds."""
+def kill_worker(
+    rank: int, step: int, delay: float, launcher: subprocess.Popen[str], out: Path
+) -> dict[str, Any]:
+    """Kill the worker of a rank some moments after the first checkpoint from a step on."""
+    while (found := newest_step(out)) < step and launcher.poll() is None:
+        time.sleep(0.01)
     time.sleep(delay)
-    for worker in children(launcher.pid):
-        if rank_of(worker) == rank:
-            os.kill(worker, signal.SIGKILL)
+    workers = [worker for worker in children(launcher.pid) if rank_of(worker) == rank]
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    return {"killed": len(workers) == 1, "rank": rank, "after_step": found, "and_seconds": round(delay, 3)}
+
+
+def newest_step(out: Path) -> int:
+    """The step of the newest checkpoint, or -1."""
+    return max((int(path.name[5:]) for path in out.glob("checkpoints/step-*")), default=-1)
 
 
 def children(parent: int) -> list[int]:
     """The processes a process has started."""
-    return [int(number) for number in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    file = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(number) for number in file.read_text().split()] if file.exists() else []
 
 
 def rank_of(process: int) -> int | None:
