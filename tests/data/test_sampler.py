@@ -1,13 +1,16 @@
 """Batches by rank: every row once an epoch, whoever takes its steps, alike in size, with nothing to remember."""
 
+import itertools
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.data.ownership import owned_rows
+from pencil.data.blocks import Blocks
+from pencil.data.ownership import Order, owned_rows
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.errors import DataError
 
@@ -218,3 +221,71 @@ def test_an_epoch_handed_over_many_times_is_replayed_once_and_not_once_for_every
     assert len(next(sampler.batches(0, 20, earlier))) > 0
     assert sampler.global_size(0, 20, earlier) == pytest.approx(100, abs=12)
     assert time.process_time() - began < 5
+
+
+# rows in shards
+
+
+def blocked(sizes, batch_size=16, seed=0, rank=0, world_size=1, window=2):
+    order = Order(sum(sizes), Blocks.of_sizes(torch.tensor(sizes)))
+    return order, EpochSampler(
+        order.num_rows, batch_size, seed, rank, world_size, blocks=order.placed, window=window
+    )
+
+
+@st.composite
+def sharded_relays(draw):
+    relay = draw(relays())
+    sizes, left = [], relay[0][0]
+    while left:
+        sizes.append(draw(st.integers(1, left)))
+        left -= sizes[-1]
+    return relay, sizes, draw(st.integers(1, 5))
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=sharded_relays(), epoch=EPOCHS)
+def test_of_shards_too_every_row_is_visited_once_whoever_takes_over_in_mid_shard(case, epoch):
+    (plan, legs), sizes, window = case
+    order = Order(sum(sizes), Blocks.of_sizes(torch.tensor(sizes)))
+    seen = []
+    for ranks, start, end, earlier in legs_of((plan, legs)):
+        for plain in ranks:
+            sampler = replace(plain, blocks=order.placed, window=window)
+            owned = order.owned_rows(sampler.rank, sampler.world_size)
+            batches = list(sampler.batches(epoch, start, earlier))
+            again = list(sampler.batches(epoch, start + 1, earlier)) if start + 1 < sampler.steps else []
+            assert [batch.tolist() for batch in batches[1:]] == [batch.tolist() for batch in again]
+            seen += [owned[batch] for batch in batches[: end - start]]
+    assert sorted(torch.cat(seen).tolist()) == list(range(sum(sizes)))
+
+
+@quick
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=30), epoch=EPOCHS, window=st.integers(1, 5))
+def test_a_shard_is_read_within_one_window(sizes, epoch, window):
+    order, sampler = blocked(sizes, batch_size=5, window=window)
+    rows = order.owned_rows()[torch.cat(list(sampler.batches(epoch)))]
+    shards = order.blocks.of(rows).tolist()
+    opened = list(dict.fromkeys(shards))
+    place = 0
+    for first in range(0, len(opened), window):
+        together = opened[first : first + window]
+        count = sum(sizes[shard] for shard in together)
+        assert set(shards[place : place + count]) == set(together)
+        place += count
+
+
+def test_shards_and_rows_within_windows_are_shuffled_anew_in_every_epoch():
+    order, sampler = blocked([20] * 30, batch_size=600, window=3)
+    epochs = [order.owned_rows()[next(sampler.batches(epoch))] for epoch in range(3)]
+    shards = [list(dict.fromkeys(order.blocks.of(rows).tolist())) for rows in epochs]
+    assert len({tuple(each) for each in shards}) == 3
+    within = [rows[order.blocks.of(rows) == 7].tolist() for rows in epochs]
+    assert len({tuple(each) for each in within}) == 3
+    mixed = order.blocks.of(epochs[0][:60]).tolist()
+    assert sum(one != other for one, other in itertools.pairwise(mixed)) > 20  # not shard after shard
+
+
+def test_the_order_of_rows_without_shards_is_the_one_it_always_was():
+    batches = torch.cat(list(EpochSampler(10, 4, seed=3).batches(2)))
+    assert batches.tolist() == [3, 7, 1, 2, 8, 9, 5, 0, 6, 4]

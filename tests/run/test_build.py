@@ -7,7 +7,7 @@ import torch
 from torch.optim import SGD, AdamW
 
 from pencil.config.schema import Optimizer
-from pencil.data import Examples, TensorInputs
+from pencil.data import Examples, Order, TensorInputs
 from pencil.engine import Runtime
 from pencil.errors import ConfigError, DataError
 from pencil.run import RunDirectory, prepare_examples
@@ -119,7 +119,7 @@ def test_optimisers_are_as_asked_with_the_rate_left_to_the_phases():
 
 
 def test_a_batch_larger_than_the_data_is_one_batch(make_config):
-    sampler = build_sampler(make_config(train={"batch_size": 4096}), 120, RUNTIME)
+    sampler = build_sampler(make_config(train={"batch_size": 4096}), Order(120), RUNTIME)
     assert [len(batch) for batch in sampler.batches(0)] == [120]
 
 

@@ -1,8 +1,17 @@
 """Where examples come from: readers, noise, the order of rows, batches ready for the network."""
 
 from pencil.data.augment import Augment, Normalize, channel_statistics
+from pencil.data.blocks import Blocks
 from pencil.data.cifar import read_cifar
-from pencil.data.examples import DatasetInputs, Examples, Inputs, RowNumbers, Splits, TensorInputs
+from pencil.data.examples import (
+    DatasetInputs,
+    Examples,
+    Inputs,
+    RowNumbers,
+    Splits,
+    TensorInputs,
+    blocks_of,
+)
 from pencil.data.features import read_features
 from pencil.data.folder import read_image_folder
 from pencil.data.idx import read_idx
@@ -16,22 +25,25 @@ from pencil.data.noise import (
     symmetric_matrix,
     transition_noise,
 )
-from pencil.data.ownership import owned_rows, span
+from pencil.data.ownership import Order, owned_rows, span
 from pencil.data.prepare import Preparation
 from pencil.data.randomness import mixed_seed
 from pencil.data.sampler import EpochSampler
 
 __all__ = [
     "Augment",
+    "Blocks",
     "DatasetInputs",
     "EpochSampler",
     "Examples",
     "Inputs",
     "Normalize",
+    "Order",
     "Preparation",
     "RowNumbers",
     "Splits",
     "TensorInputs",
+    "blocks_of",
     "channel_statistics",
     "cifar10_matrix",
     "circular_matrix",

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from pencil.data.blocks import Blocks
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
 
 
 class Inputs(Protocol):
-    """The network's inputs by row number. Fetching is deterministic; augmentation happens later, in batches."""
+    """The network's inputs by row number. Fetching is deterministic; augmentation happens later, in batches.
+
+    Inputs whose rows lie together in larger things, such as shards, tell so by an attribute ``blocks``.
+    """
 
     def __len__(self) -> int: ...
 
@@ -74,6 +79,18 @@ class SubsetInputs:
     def fetch(self, rows: Tensor) -> Tensor:
         """Rows of the base."""
         return self.base.fetch(self.rows[rows])
+
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """Those of the base, as far as these rows go."""
+        base = blocks_of(self.base)
+        return None if base is None else base.subset(self.rows)
+
+
+def blocks_of(inputs: Inputs) -> Blocks | None:
+    """How the rows of these inputs lie together, or None where each lies for itself."""
+    blocks: Blocks | None = getattr(inputs, "blocks", None)
+    return blocks
 
 
 @dataclass(frozen=True)
@@ -161,10 +178,14 @@ class Examples:
 
 @dataclass(frozen=True)
 class Splits:
-    """What a data source offers: examples to train on and, where it has them, examples to test on."""
+    """What a data source offers: examples to train on and, where it has them, examples to test on.
+
+    ``skipped``: parts of the source that are missing, with their rows, where going on without them was asked for.
+    """
 
     train: Examples
     test: Examples | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 
 def _subset_inputs(inputs: Inputs, rows: Tensor) -> Inputs:

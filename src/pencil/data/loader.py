@@ -1,48 +1,123 @@
-"""Batches of inputs with their row numbers; with workers, torch's DataLoader reads them ahead."""
+"""Batches of inputs with their row numbers; with workers, torch's DataLoader reads them ahead.
+
+Where rows lie in blocks (shards), a block belongs to one worker. The DataLoader hands out tasks in turn, task i to
+worker i modulo their number; so every batch becomes one task per worker, with the rows whose blocks that worker owns,
+and the parts are put together again in the batch's order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pencil.data.examples import Inputs
+from pencil.data.blocks import Blocks
+from pencil.data.examples import Inputs, blocks_of
+from pencil.errors import PencilError
+
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Fetched(Dataset[tuple[Tensor, Tensor]]):
+class _Fetched(Dataset[tuple[Tensor, Tensor] | PencilError]):
     """Inputs as a Dataset whose batched getter hands over whole batches at once."""
 
     inputs: Inputs
 
-    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
-        return self.__getitems__([row])
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor] | PencilError:
+        return self.__getitems__(np.array([row]))
 
-    def __getitems__(self, rows: list[int]) -> tuple[Tensor, Tensor]:
-        numbers = torch.as_tensor(rows)
-        return self.inputs.fetch(numbers), numbers
+    def __getitems__(self, rows: Rows) -> tuple[Tensor, Tensor] | PencilError:
+        """A mistake that a user can mend travels as a value: raised here, it would arrive wrapped in a traceback."""
+        numbers = torch.from_numpy(rows)
+        try:
+            return (self.inputs.fetch(numbers) if len(rows) else torch.empty(0)), numbers
+        except PencilError as error:
+            return error
+
+
+class Owners:
+    """Which worker reads which block: each new block goes to the next worker, so that all share every window."""
+
+    def __init__(self, blocks: Blocks, workers: int) -> None:
+        self.workers = workers
+        self._blocks = blocks
+        self._owner: dict[int, int] = {}
+
+    def of(self, rows: Tensor) -> Tensor:
+        """(B,) the worker that reads each row (B,)."""
+        sources, places = self._blocks.sources_of(rows).unique(return_inverse=True)
+        taken = self._owner
+        owners = [taken.setdefault(source, len(taken) % self.workers) for source in sources.tolist()]
+        return torch.tensor(owners, dtype=torch.int64)[places]
 
 
 def fetch_batches(
     inputs: Inputs, batches: Iterable[Tensor], *, workers: int = 0, pin_memory: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """(inputs (B, ...), rows (B,)) for every batch of row numbers, in order."""
+    blocks = blocks_of(inputs)
     if workers == 0:
         for rows in batches:
             yield inputs.fetch(rows), rows
-        return
-    yield from DataLoader(
+    elif blocks is None or workers == 1:
+        yield from _read_ahead(inputs, batches, workers, pin_memory=pin_memory)
+    else:
+        for values, rows in _by_owner(inputs, batches, Owners(blocks, workers)):
+            yield (values.pin_memory() if pin_memory else values), rows
+
+
+def _by_owner(inputs: Inputs, batches: Iterable[Tensor], owners: Owners) -> Iterator[tuple[Tensor, Tensor]]:
+    """Whole batches, each read by all workers: every one a part, perhaps an empty one, in turn."""
+    asked: deque[tuple[Tensor, Tensor]] = deque()
+
+    def tasks() -> Iterator[Tensor]:
+        for rows in batches:
+            asked.append((rows, owners.of(rows)))
+            for worker in range(owners.workers):
+                yield rows[asked[-1][1] == worker]
+
+    fetched = _read_ahead(inputs, tasks(), owners.workers)
+    while parts := [values for values, _ in itertools.islice(fetched, owners.workers)]:
+        rows, owner = asked.popleft()
+        yield _joined(parts, owner), rows
+
+
+def _joined(parts: Sequence[Tensor], owner: Tensor) -> Tensor:
+    """The parts of a batch, one per worker, in the order of the rows they belong to (B,)."""
+    full = next(part for part in parts if len(part))
+    values = torch.empty(len(owner), *full.shape[1:], dtype=full.dtype)
+    for worker, part in enumerate(parts):
+        if len(part):
+            values[owner == worker] = part
+    return values
+
+
+def _read_ahead(
+    inputs: Inputs, tasks: Iterable[Tensor], workers: int, *, pin_memory: bool = False
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the workers fetched, task by task in order."""
+    loader: DataLoader[Any] = DataLoader(
         _Fetched(inputs),
-        batch_sampler=[rows.tolist() for rows in batches],
+        # Arrays, made as they are asked for: no row costs a Python object.
+        batch_sampler=(rows.numpy() for rows in tasks),  # type: ignore[misc]  # the stub wants lists
         num_workers=workers,
         collate_fn=_whole,
         generator=torch.Generator(),  # else it draws from the generator dropout uses
         pin_memory=pin_memory,
     )
+    for fetched in loader:
+        if isinstance(fetched, PencilError):
+            raise fetched
+        yield fetched
 
 
 def _whole(batch: Any) -> Any:

@@ -4,17 +4,60 @@ All rows stand in one fixed order that no number of ranks changes, and rank r of
 equal to within one row. So a label table saved by two ranks is read by three, each its own stretch. The order steps
 through the rows by a golden fraction of their number: data sorted by class spreads evenly over any stretch, and no
 permutation has to be held in memory.
+
+Rows that lie in blocks (shards) stay together: the order steps through the blocks in that way, and through the rows of
+a block one by one. A rank's stretch then needs few shards, and shares at most the two at its ends with other ranks.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from pencil.data.blocks import Blocks
+
 GOLDEN = (math.sqrt(5) - 1) / 2
 REACH = 64  # steps tried on either side of the golden one; some of so many share no factor with N
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """The fixed order of all rows.
+
+    Attributes:
+        num_rows: How many there are.
+        blocks: Which of them stay together; None where each stands for itself.
+    """
+
+    num_rows: int
+    blocks: Blocks | None = None
+
+    def rows_at(self, positions: Tensor) -> Tensor:
+        """The rows (B,) that stand at these positions (B,)."""
+        if self.blocks is None or self.placed is None:
+            return rows_at(self.num_rows, positions)
+        place = self.placed.of(positions)
+        return self.blocks.starts[self._turns[place]] + positions - self.placed.starts[place]
+
+    def owned_rows(self, rank: int = 0, world_size: int = 1) -> Tensor:
+        """The rows a rank owns, in this order."""
+        owned = span(self.num_rows, rank, world_size)
+        return self.rows_at(torch.arange(owned.start, owned.stop))
+
+    @cached_property
+    def placed(self) -> Blocks | None:
+        """The blocks as they stand in this order: their numbers are positions, not rows."""
+        return None if self.blocks is None else self.blocks.permuted(self._turns)
+
+    @cached_property
+    def _turns(self) -> Tensor:
+        """(K,) the blocks, one after the other."""
+        count = 0 if self.blocks is None else len(self.blocks)
+        return rows_at(count, torch.arange(count))
 
 
 def span(num_rows: int, rank: int = 0, world_size: int = 1) -> range:
@@ -23,14 +66,13 @@ def span(num_rows: int, rank: int = 0, world_size: int = 1) -> range:
 
 
 def rows_at(num_rows: int, positions: Tensor) -> Tensor:
-    """The rows that stand at these positions of the fixed order."""
+    """The rows that stand at these positions where none stay together; also the blocks, where some do."""
     return positions * stride(num_rows) % max(num_rows, 1)
 
 
 def owned_rows(num_rows: int, rank: int = 0, world_size: int = 1) -> Tensor:
-    """The rows a rank owns, in the fixed order."""
-    owned = span(num_rows, rank, world_size)
-    return rows_at(num_rows, torch.arange(owned.start, owned.stop))
+    """The rows a rank owns where none stay together, in the fixed order."""
+    return Order(num_rows).owned_rows(rank, world_size)
 
 
 def stride(num_rows: int) -> int:

@@ -3,6 +3,9 @@
 A rank draws its batches from the rows it owns, reshuffled every epoch. Nothing is padded, repeated or dropped, not even
 where a run is resumed in mid-epoch by another number of ranks: the rows that the epoch's earlier steps visited follow
 from who took them, and the rest is shared out among those who go on.
+
+Where rows lie in blocks (shards), a rank shuffles its blocks and then the rows within windows of a few blocks, so that
+a shard is read in one part of an epoch and not all through it.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from pencil.data.blocks import Blocks
 from pencil.data.ownership import span
 from pencil.data.randomness import mixed_seed
 from pencil.errors import DataError
+
+WINDOW = 8  # blocks whose rows are shuffled together
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class EpochSampler:
         seed: Chooses the order of every epoch.
         rank: This process among ``world_size``.
         world_size: How many processes share the rows.
+        blocks: How the positions of the fixed order divide into blocks (``Order.placed``); None for no blocks.
+        window: Blocks whose rows are shuffled together.
     """
 
     num_rows: int
@@ -47,6 +55,8 @@ class EpochSampler:
     seed: int = 0
     rank: int = 0
     world_size: int = 1
+    blocks: Blocks | None = None
+    window: int = WINDOW
 
     def __post_init__(self) -> None:
         if self.num_rows // self.world_size < self.steps:
@@ -94,8 +104,18 @@ class EpochSampler:
         left = torch.arange(owned.start, owned.stop)
         if visited is not None:
             left = left[~visited[owned.start : owned.stop]]
-        seed = mixed_seed(self.seed, epoch, stretch, world_size, rank)
-        return left[torch.randperm(len(left), generator=torch.Generator().manual_seed(seed))]
+        generator = torch.Generator().manual_seed(mixed_seed(self.seed, epoch, stretch, world_size, rank))
+        shuffled = torch.randperm(len(left), generator=generator)
+        if self.blocks is not None:
+            windows = _windows(self.blocks.of(left), self.window, generator)
+            shuffled = shuffled[windows[shuffled].argsort(stable=True)]
+        return left[shuffled]
+
+
+def _windows(blocks: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """(N,) for rows of these blocks (N,), neighbours together: the window each is in once the blocks are shuffled."""
+    runs, numbers = torch.unique_consecutive(blocks, return_inverse=True)
+    return (torch.randperm(len(runs), generator=generator) // size)[numbers]
 
 
 @lru_cache(maxsize=4)

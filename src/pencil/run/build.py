@@ -14,11 +14,13 @@ from pencil.data import (
     EpochSampler,
     Examples,
     Normalize,
+    Order,
     Preparation,
+    blocks_of,
     channel_statistics,
     mixed_seed,
-    owned_rows,
 )
+from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError
 from pencil.models import build_model
@@ -44,9 +46,10 @@ def build_training(
 ) -> Training:
     """Everything a run needs, the same on every rank but for the rows it owns."""
     _check_plan(config, runtime)
-    rows = owned_rows(len(prepared.train), runtime.rank, runtime.world_size)
+    order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
+    rows = order.owned_rows(runtime.rank, runtime.world_size)
     mine = prepared.train.subset(rows)
-    sampler = build_sampler(config, len(prepared.train), runtime)
+    sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)
     model = runtime.network(build_network(config, prepared.train, preparation, runtime))
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
@@ -99,10 +102,17 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
         )
 
 
-def build_sampler(config: RunConfig, num_rows: int, runtime: Runtime) -> EpochSampler:
-    """The order of rows, by seed."""
-    seed = mixed_seed(config.seed, ORDER)
-    return EpochSampler(num_rows, config.train.batch_size, seed, runtime.rank, runtime.world_size)
+def build_sampler(config: RunConfig, order: Order, runtime: Runtime) -> EpochSampler:
+    """The order of rows in every epoch, by seed."""
+    return EpochSampler(
+        order.num_rows,
+        config.train.batch_size,
+        mixed_seed(config.seed, ORDER),
+        runtime.rank,
+        runtime.world_size,
+        blocks=order.placed,
+        window=getattr(config.data, "window", WINDOW),
+    )
 
 
 def build_network(
@@ -205,7 +215,7 @@ def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | Non
     """
     if data.normalize == "none":
         return None
-    mean, std = channel_statistics(train.inputs, _sample(len(train), seed))
+    mean, std = channel_statistics(train.inputs, _sample(train, seed))
     if data.normalize == "mean":
         return Normalize(mean, (1.0,) * len(mean))
     if train.inputs.fetch(torch.tensor([0])).dim() == 4:
@@ -214,9 +224,11 @@ def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | Non
     return Normalize(mean, (common,) * len(mean))
 
 
-def _sample(count: int, seed: int) -> Tensor:
-    if count <= STATISTICS_ROWS:
-        return torch.arange(count)
-    return (
-        torch.randint(count, (STATISTICS_ROWS,), generator=torch.Generator().manual_seed(seed)).sort().values
-    )
+def _sample(train: Examples, seed: int) -> Tensor:
+    """Rows enough to know the statistics by; of shards only some, for each that is read may have to be fetched."""
+    blocks, generator = blocks_of(train.inputs), torch.Generator().manual_seed(seed)
+    if len(train) <= STATISTICS_ROWS:
+        return torch.arange(len(train))
+    if blocks is not None:
+        return blocks.sample(STATISTICS_ROWS, generator)
+    return torch.randint(len(train), (STATISTICS_ROWS,), generator=generator).sort().values
