@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from pencil._version import __version__
+from pencil.cli.index import index
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
 from pencil.errors import ConfigError, PencilError
 
@@ -57,11 +58,11 @@ def train(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Train on DATA: features, images, a manifest, CIFAR or IDX files.
+    """Train on DATA: features, images, a manifest, shards, CIFAR or IDX files.
 
-    DATA is an .npz or .npy of features, a folder with a folder of images per class, a .csv or .parquet manifest, a
-    folder of CIFAR or IDX files, or your own function as package.module:function. Its kind is recognised and chooses
-    the settings, unless --config or --preset names others.
+    DATA is an .npz or .npy of features, a folder with a folder of images per class, a .csv or .parquet manifest, the
+    folder that pencil index wrote, a folder of CIFAR or IDX files, or your own function as package.module:function. Its
+    kind is recognised and chooses the settings, unless --config or --preset names others.
     """
     from pencil import run
     from pencil.cli.progress import progress
@@ -238,6 +239,9 @@ def show(context: click.Context, name: str, json_: bool) -> None:
     config = preset(name, "PATH")
     json_ = json_ or bool(context.parent and context.parent.params["json_"])
     print_json(config.table()) if json_ else click.echo(config.toml(), nl=False)
+
+
+cli.add_command(index)
 
 
 def main() -> None:

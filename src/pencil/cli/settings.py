@@ -8,6 +8,7 @@ from typing import Any
 
 from pencil.config import RunConfig, assign, parse_assignment, read_table
 from pencil.config.schema import Data
+from pencil.data.shards import MANIFEST, ShardIndex
 from pencil.errors import ConfigError
 from pencil.presets import preset
 
@@ -45,12 +46,12 @@ def data_section(
 ) -> Data:
     """The data at ``path``, its kind recognised; read as the data of the run it is for."""
     kind = recognise(path)
-    if like is not None and (like.data.kind == kind or {like.data.kind, kind} == set(IMAGE_FILES)):
+    if like is not None and (like.data.kind == kind or _alike(like.data.kind, kind)):
         table = like.table()
         table["data"] |= {"kind": kind, "path": path, "noise": None, "validation": 0.0, "limit": None}
         table["data"].pop("labels", None)
     else:
-        table = _preset_table("features" if kind == "python" else kind, path)
+        table = _preset_table("features" if kind == "python" else _own_preset(kind, path), path)
     if noise is not None:
         table["data"]["noise"] = parse_noise(noise)
     for setting in settings:
@@ -74,6 +75,8 @@ def recognise(path: str) -> str:
             f"data {path!r} {problem} a file ending in .npz, .npy, .csv or .parquet "
             "(your own data set goes by its function: package.module:function)"
         )
+    if (place / MANIFEST).is_file():
+        return "shards"
     for kind, patterns in _SIGNS.items():
         if any(next(place.glob(pattern), None) for pattern in patterns):
             return kind
@@ -124,17 +127,35 @@ def _base_table(data: str | None, config: Path | None, preset_name: str | None) 
             f"data {data!r} is your own data set; say what to start from: --preset features, --preset folder "
             "(for images) or --config FILE"
         )
-    return _preset_table(preset_name or kind, data)
+    return _preset_table(preset_name or _own_preset(kind, data), data)
 
 
 def _preset_table(name: str, data: str) -> dict[str, Any]:
-    """A preset's settings for the data; your own data set takes the place of the preset's kind."""
-    table = preset(name, data).table()
-    if recognise(data) == "python":
-        kept = ("validation", "normalize", "augment", "noise")
+    """A preset's settings for the data; your own data set or shards take the place of the preset's kind."""
+    table, kind = preset(name, data).table(), recognise(data)
+    if kind == "python" or (kind == "shards" and name != kind):
+        kept = (
+            "validation",
+            "normalize",
+            "augment",
+            "noise",
+            *(("size", "channels") if kind == "shards" else ()),
+        )
         table["data"] = {key: value for key, value in table["data"].items() if key in kept}
-        table["data"] |= {"kind": "python", "path": data}
+        table["data"] |= {"kind": kind, "path": data}
     return table
+
+
+def _own_preset(kind: str, data: str) -> str:
+    """The preset for a kind of data; shards may hold images or features."""
+    if kind == "shards" and ShardIndex.open(Path(data).expanduser()).kind == "features":
+        return "features"
+    return kind
+
+
+def _alike(known: str, kind: str) -> bool:
+    """Whether data of one kind can be read with the settings of another."""
+    return known in IMAGE_FILES and kind in (*IMAGE_FILES, "shards")
 
 
 def _set_method(table: dict[str, Any], name: Any) -> None:

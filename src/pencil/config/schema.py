@@ -18,6 +18,8 @@ from pencil.algorithm import Pencil, Phase
 from pencil.config.explain import explain
 from pencil.config.toml import to_toml
 from pencil.data.augment import Augment
+from pencil.data.sampler import WINDOW
+from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.errors import ConfigError
 from pencil.methods import CrossEntropy
 from pencil.stores.choice import GRAMMAR as STORES
@@ -106,6 +108,24 @@ class ImagesData(DataSection):
     channels: Literal[1, 3] = 3
 
 
+class ShardsData(DataSection):
+    """Tar or Parquet shards, local or remote; path is the folder that pencil index wrote."""
+
+    kind: Literal["shards"]
+    size: int | None = Field(
+        default=None, ge=1, description="resize images to size × size; None: as they are, all alike"
+    )
+    channels: Literal[1, 3] = 3
+    window: int = Field(default=WINDOW, ge=1, description="shards whose rows are shuffled together")
+    missing_shards: Literal["error", "skip"] = Field(
+        default="error", description="skip: go on without the rows of shards that are missing or cut off"
+    )
+    cache: str | None = Field(
+        default=None, description="folder for remote shards; None: the user's cache folder"
+    )
+    cache_bytes: int = Field(default=CACHE_BYTES, ge=1, description="how much remote shards may take there")
+
+
 class DatasetData(DataSection):
     """Your own: path names a function, ``package.module:function``, that returns pencil.data.Splits."""
 
@@ -113,7 +133,9 @@ class DatasetData(DataSection):
     args: dict[str, Any] = Field(default_factory=dict)
 
 
-Data = Annotated[FeaturesData | CifarData | IdxData | ImagesData | DatasetData, Field(discriminator="kind")]
+Data = Annotated[
+    FeaturesData | CifarData | IdxData | ImagesData | ShardsData | DatasetData, Field(discriminator="kind")
+]
 
 
 class Model(Section):

@@ -29,6 +29,7 @@ from pencil.data.ownership import Order, owned_rows, span
 from pencil.data.prepare import Preparation
 from pencil.data.randomness import mixed_seed
 from pencil.data.sampler import EpochSampler
+from pencil.data.shards import read_shards, write_index
 
 __all__ = [
     "Augment",
@@ -57,8 +58,10 @@ __all__ = [
     "read_image_folder",
     "read_label_file",
     "read_manifest",
+    "read_shards",
     "span",
     "symmetric_matrix",
     "transition_noise",
+    "write_index",
     "write_label_file",
 ]

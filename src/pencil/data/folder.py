@@ -7,20 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pencil.data.examples import Examples, Splits
-from pencil.errors import DataError, need
+from pencil.data.images import IMAGE_SUFFIXES, Extent, ImageDecoder
+from pencil.errors import DataError
 from pencil.stores import GivenLabels
 
-IMAGE_SUFFIXES = frozenset(
-    {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-)
 TEST_SPLITS = ("test", "val", "valid", "validation")
 """What a split to test on may be called; the first one there is taken."""
 
@@ -42,13 +37,7 @@ class ImageFiles:
     root: Path | None = None
 
     def __post_init__(self) -> None:
-        _pillow()  # a missing extra shows before training, not in its first batch
-        if self.channels not in (1, 3):
-            raise DataError(f"channels={self.channels}: images have 3 channels (RGB) or 1 (grey)")
-        if self.size is not None and self.size < 1:
-            raise DataError(
-                f"size={self.size}: give the height and width in pixels, or None to keep the images' own"
-            )
+        ImageDecoder(self.size, self.channels)  # a mistake shows before training, not in its first batch
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -58,45 +47,24 @@ class ImageFiles:
         width, height = self._extent
         images = torch.empty(len(rows), self.channels, height, width, dtype=torch.uint8)
         for place, row in enumerate(rows.tolist()):
-            images[place] = self._decode(self._path(row))
+            path = self._path(row)
+            images[place] = self._decoder.decode(path, path, self._extent, self._path(0))
         return images
 
     def _path(self, row: int) -> Path:
         return Path(self.paths[row]) if self.root is None else self.root / self.paths[row]
 
     @cached_property
-    def _extent(self) -> tuple[int, int]:
+    def _decoder(self) -> ImageDecoder:
+        return ImageDecoder(self.size, self.channels)
+
+    @cached_property
+    def _extent(self) -> Extent:
         """Width and height of every image; without a size, those of the first file."""
-        if self.size is not None:
-            return self.size, self.size
-        path = self._path(0)
-        try:
-            with _pillow().open(path) as image:
-                return image.width, image.height
-        except Exception as error:  # as in _decode
-            raise _broken(path, error) from error
-
-    def _decode(self, path: Path) -> Tensor:
-        try:
-            with _pillow().open(path) as image:
-                pixels = self._resized(_converted(image, "RGB" if self.channels == 3 else "L"), path)
-        except DataError:
-            raise
-        except (
-            Exception
-        ) as error:  # Pillow's decoders raise OSError, SyntaxError, ValueError, struct.error, ...
-            raise _broken(path, error) from error
-        array = torch.from_numpy(np.array(pixels, dtype=np.uint8))
-        return array.permute(2, 0, 1) if self.channels == 3 else array.unsqueeze(0)
-
-    def _resized(self, image: Any, path: Path) -> Any:
-        if image.size == self._extent:
-            return image
-        if self.size is not None:
-            return image.resize(self._extent, _pillow().Resampling.BILINEAR)
-        raise DataError(
-            f"{path}: {image.width} x {image.height} pixels, but {self._path(0)} has "
-            f"{self._extent[0]} x {self._extent[1]}; set size to resize all images"
+        return (
+            (self.size, self.size)
+            if self.size is not None
+            else self._decoder.extent(self._path(0), self._path(0))
         )
 
 
@@ -180,18 +148,3 @@ def _entries(path: Path, *, folders: bool) -> list[str]:
     """
     with os.scandir(path) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir() is folders and entry.name[0] != ".")
-
-
-def _converted(image: Any, mode: str) -> Any:
-    """The image in a mode; a transparent palette goes by way of RGBA, or Pillow warns."""
-    if image.mode == "P" and "transparency" in image.info:
-        image = image.convert("RGBA")
-    return image.convert(mode)
-
-
-def _broken(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path}: cannot be decoded as an image ({error}); replace or remove the file")
-
-
-def _pillow() -> ModuleType:
-    return need("PIL.Image", extra="images", purpose="decode images")

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pencil.algorithm import Cosine, Pencil, Phase, three_phases
 from pencil.config import RunConfig
-from pencil.config.schema import CifarData, FeaturesData, IdxData, ImagesData, Model, Optimizer, Train
+from pencil.config.schema import (
+    CifarData,
+    FeaturesData,
+    IdxData,
+    ImagesData,
+    Model,
+    Optimizer,
+    ShardsData,
+    Train,
+)
 from pencil.data import Augment
 
 
@@ -51,7 +60,16 @@ def manifest(path: str) -> RunConfig:
     )
 
 
-def _small_images(data: CifarData | IdxData | ImagesData, model: str = "preact_resnet20") -> RunConfig:
+def shards(path: str) -> RunConfig:
+    """Images in tar or Parquet shards, resized to 32 × 32, from scratch with PreAct ResNet-20."""
+    return _small_images(
+        ShardsData(kind="shards", path=path, size=32, validation=0.1, augment=_shift_and_flip(32))
+    )
+
+
+def _small_images(
+    data: CifarData | IdxData | ImagesData | ShardsData, model: str = "preact_resnet20"
+) -> RunConfig:
     return RunConfig(
         data=data,
         model=Model(name=model),
@@ -79,4 +97,5 @@ PRESETS = {
     "idx": idx,
     "folder": folder,
     "manifest": manifest,
+    "shards": shards,
 }

@@ -205,7 +205,9 @@ def _leave_results(
     train = prepared.train
     save_model(directory.path, weights, model_card(config, train, training.preparation))
     metrics = read_json_lines(directory.metrics)
-    directory.write_summary({"method": config.method.name, **summarize(metrics, num_rows=len(train))})
+    skipped = {"skipped_shards": dict(prepared.skipped)} if prepared.skipped else {}
+    summary = summarize(metrics, num_rows=len(train))
+    directory.write_summary({"method": config.method.name, **summary, **skipped})
 
 
 def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:

@@ -8,7 +8,7 @@ from torch.optim import SGD, AdamW
 
 from pencil.algorithm import Pencil, total_epochs
 from pencil.config import RunConfig
-from pencil.config.schema import DataSection
+from pencil.config.schema import DataSection, ShardsData
 from pencil.config.schema import Optimizer as OptimizerSection
 from pencil.data import (
     EpochSampler,
@@ -111,7 +111,7 @@ def build_sampler(config: RunConfig, order: Order, runtime: Runtime) -> EpochSam
         runtime.rank,
         runtime.world_size,
         blocks=order.placed,
-        window=getattr(config.data, "window", WINDOW),
+        window=config.data.window if isinstance(config.data, ShardsData) else WINDOW,
     )
 
 

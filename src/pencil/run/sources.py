@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +23,7 @@ from pencil.config.schema import (
     MatrixNoise,
     Noise,
     RateNoise,
+    ShardsData,
 )
 from pencil.data import (
     Examples,
@@ -37,6 +38,7 @@ from pencil.data import (
     read_image_folder,
     read_label_file,
     read_manifest,
+    read_shards,
     symmetric_matrix,
     transition_noise,
 )
@@ -55,6 +57,7 @@ class Prepared:
     train: Examples
     validation: Examples | None
     test: Examples | None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 def prepare_examples(data: Data, seed: int) -> Prepared:
@@ -68,7 +71,7 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
     if data.limit is not None and data.limit < len(train):
         train = train.subset(_shuffled(len(train), mixed_seed(seed, LIMIT))[: data.limit].sort().values)
     if not data.validation:
-        return Prepared(train, None, splits.test)
+        return Prepared(train, None, splits.test, splits.skipped)
     order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
     held = round(len(train) * data.validation)
     if held == 0 or held == len(train):
@@ -77,7 +80,7 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             "set another share, or 0 to hold out nothing"
         )
     kept, out = order[held:].sort().values, order[:held].sort().values
-    return Prepared(train.subset(kept), train.subset(out), splits.test)
+    return Prepared(train.subset(kept), train.subset(out), splits.test, splits.skipped)
 
 
 def read_splits(data: Data) -> Splits:
@@ -108,6 +111,15 @@ def _read(data: Data, path: Path) -> Splits:
         case ImagesData():
             read = read_image_folder if data.kind == "folder" else read_manifest
             return read(path, size=data.size, channels=data.channels)
+        case ShardsData():
+            return read_shards(
+                path,
+                size=data.size,
+                channels=data.channels,
+                missing=data.missing_shards,
+                cache=data.cache,
+                cache_bytes=data.cache_bytes,
+            )
         case DatasetData():
             return _call(data)
 

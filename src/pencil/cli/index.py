@@ -1,0 +1,132 @@
+"""``pencil index``: write the index of a sharded data set, or check its shards against it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pencil.cli.output import is_terminal, print_json, print_pairs, say
+from pencil.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from pencil.data.shards import ShardIndex
+
+LINE_SECONDS = 1.0  # between two lines of progress, where there is no terminal
+SHOWN = 10
+
+
+@click.command()
+@click.argument("shards", nargs=-1, required=True)
+@click.option("--out", type=click.Path(path_type=Path), help="The folder to write.")
+@click.option(
+    "--test", multiple=True, metavar="SHARDS", help="Shards to test on; may be given several times."
+)
+@click.option(
+    "--label-field",
+    metavar="NAME",
+    help="Where labels are: a column, an extension or a field of .json. [default: label, .cls]",
+)
+@click.option(
+    "--input-field", metavar="NAME", help="Where inputs are: a column or an extension. [default: found]"
+)
+@click.option(
+    "--id-field", metavar="NAME", help="The column that names rows. [default: id, where there is one]"
+)
+@click.option("--ignore", multiple=True, metavar="EXT", help="Pass over files in tar shards that end so.")
+@click.option("--workers", type=click.IntRange(1), default=4, show_default=True, help="Shards read at once.")
+@click.option("--check", is_flag=True, help="SHARDS is an index: read all its shards and compare checksums.")
+@click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def index(
+    shards: tuple[str, ...],
+    out: Path | None,
+    test: tuple[str, ...],
+    label_field: str | None,
+    input_field: str | None,
+    id_field: str | None,
+    ignore: tuple[str, ...],
+    workers: int,
+    check: bool,
+    json_: bool,
+    quiet: bool,
+) -> None:
+    """Index SHARDS once, to train on them as on any data.
+
+    SHARDS are .tar files in the WebDataset layout or .parquet files: paths, folders, patterns, ranges such as
+    train-{0000..0999}.tar, http://, s3:// or gs:// addresses, or a .txt file that lists them. Train with: pencil train
+    OUT.
+    """
+    from pencil.data.shards import Fields, write_index
+
+    tell = (lambda *_: None) if quiet else Steps()
+    if check:
+        _check(shards, tell, json_)
+        return
+    if out is None:
+        raise ConfigError("--out: missing; give the folder to write the index to")
+    ignored = frozenset(extension.lower().removeprefix(".") for extension in ignore)
+    fields = Fields(label_field, input_field, id_field, ignored)
+    splits = {"train": shards, **({"test": test} if test else {})}
+    begun = time.monotonic()
+    written = write_index(splits, out, fields, workers=workers, tell=tell)
+    _report(written, round(time.monotonic() - begun, 3), json_)
+
+
+def _report(written: ShardIndex, seconds: float, json_: bool) -> None:
+    counts = {
+        "shards": len(written.shards),
+        "rows": {name: len(split) for name, split in written.splits.items()},
+        "classes": len(written.classes),
+        "bytes": sum(shard.bytes for shard in written.shards),
+    }
+    if json_:
+        print_json({"out": str(written.folder), **counts, "seconds": seconds})
+        return
+    rows = ", ".join(f"{count:,} {name}" for name, count in counts["rows"].items())  # type: ignore[attr-defined]
+    print_pairs({"index": written.folder, **counts, "rows": rows, "seconds": seconds})
+    say(f"next: pencil train {written.folder}")
+
+
+def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_: bool) -> None:
+    from pencil.data.shards import ShardIndex, damaged_shards
+
+    if len(words) != 1:
+        raise ConfigError("--check: give one index folder")
+    written = ShardIndex.open(Path(words[0]))
+    with tempfile.TemporaryDirectory(prefix="pencil-check-") as folder:
+        problems = damaged_shards(written, Path(folder), tell)
+    if problems:
+        listed = [f"{shard.name}: {problem}" for shard, problem in problems.items()]
+        more = [f"and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
+        lines = "\n  ".join([*listed[:SHOWN], *more])
+        raise DataError(f"{len(problems)} shards are missing or damaged; restore them:\n  {lines}")
+    result = {"index": str(written.folder), "shards": len(written.shards), "damaged": 0}
+    print_json(result) if json_ else say(
+        f"{written.folder}: all {len(written.shards):,} shards are as indexed"
+    )
+
+
+class Steps:
+    """Says how far it is: a line that changes on a terminal, a line a second elsewhere."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._spoken = 0.0
+
+    def __call__(self, done: int, total: int, rows: int) -> None:
+        """After a shard."""
+        now = time.monotonic()
+        if now - self._spoken < LINE_SECONDS and done < total:
+            return
+        self._spoken = now
+        left = round((now - self._begun) / done * (total - done))
+        text = f"{done:,} of {total:,} shards, {rows:,} rows, {left // 60}:{left % 60:02} left"
+        if is_terminal():
+            click.echo(f"\r\x1b[K{text}", err=True, nl=done == total)
+        else:
+            say(text)

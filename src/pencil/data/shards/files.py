@@ -1,0 +1,97 @@
+"""Shards as files that stay open: local ones where they lie, remote ones from the cache."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pencil.data.shards.cache import ShardCache
+from pencil.data.shards.index import Shard, ShardIndex
+from pencil.data.shards.remote import is_remote
+from pencil.errors import DataError
+
+Value = TypeVar("Value")
+OPEN = 32  # shards one process keeps open
+TRIES = 3  # to open a shard before another process drops it from the cache
+
+
+class Recent(Generic[Value]):
+    """The values used last, up to a weight; a process made by fork begins with none."""
+
+    def __init__(self, limit: int, weigh: Callable[[Value], int] = lambda _: 1) -> None:
+        self._limit = limit
+        self._weigh = weigh
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+        self._process = os.getpid()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made where it is not at hand."""
+        if self._process != os.getpid():
+            self._values.clear()
+            self._process = os.getpid()
+        if key not in self._values:
+            self._values[key] = make()
+            self._drop_oldest()
+        self._values.move_to_end(key)
+        return self._values[key]
+
+    def _drop_oldest(self) -> None:
+        weight = sum(map(self._weigh, self._values.values()))
+        while weight > self._limit and len(self._values) > 1:
+            _, value = self._values.popitem(last=False)
+            weight -= self._weigh(value)
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """Where the shards of a split are, and what they must be."""
+
+    index: ShardIndex
+    shards: tuple[Shard, ...]
+    cache: ShardCache
+
+    def open(self, number: int, opener: Callable[[Path], Value]) -> Value:
+        """What ``opener`` makes of a shard's file, which has the size it had when it was indexed."""
+        shard = self.shards[number]
+        for _ in range(TRIES):
+            path = self.path(shard)
+            try:
+                if path.stat().st_size != shard.bytes:
+                    raise DataError(
+                        f"{path.stat().st_size:,} bytes now; cut off or changed since it was indexed"
+                    )
+                return opener(path)
+            except FileNotFoundError:
+                continue  # another process may have dropped it from the cache
+        raise DataError(f"no file {path}")
+
+    def path(self, shard: Shard) -> Path:
+        """The file of a shard, fetched where it is remote."""
+        return self.cache.path(shard) if is_remote(shard.url) else self.index.locate(shard)
+
+
+class _Descriptor:
+    """An open file, closed with its last use."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
+class OpenFiles:
+    """Descriptors of the shards used last."""
+
+    def __init__(self, files: ShardFiles) -> None:
+        self._files = files
+        self._open: Recent[_Descriptor] = Recent(OPEN)
+
+    def descriptor(self, shard: int) -> int:
+        """For reading at offsets, which neither threads nor forked processes disturb."""
+        return self._open.get(shard, lambda: self._files.open(shard, _Descriptor)).number

@@ -1,0 +1,216 @@
+"""The index of a sharded data set: what every shard holds, written once, mapped into memory when used.
+
+A folder with ``shards.json`` (shards with rows, bytes and checksum, class names) and, for each split, plain arrays of
+little-endian int64: ``<split>-labels.bin``, for tar shards ``-offsets.bin`` and ``-sizes.bin`` (where each row's input
+lies), and the rows' keys as text ``-keys.bin`` with ``-key-ends.bin``. Row r of a split is the one at position r minus
+the rows of the shards before. Nothing here holds a Python object per row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pencil.errors import DataError
+
+MANIFEST = "shards.json"
+VERSION = 1
+Format = Literal["tar", "parquet"]
+Kind = Literal["images", "features"]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of a data set.
+
+    Attributes:
+        name: What it is called in ids and messages; no other shard of the index is called so.
+        url: Where it is: a path, relative to the folder that holds the index, or a remote address.
+        rows: Examples in it.
+        bytes: Its size.
+        crc32: Its checksum.
+        groups: Parquet: the rows of each row group.
+    """
+
+    name: str
+    url: str
+    rows: int
+    bytes: int
+    crc32: int
+    groups: tuple[int, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        """What its file must be, in words."""
+        return f"expected {self.bytes:,} bytes with checksum {self.crc32:08x}"
+
+
+@dataclass(frozen=True)
+class SplitIndex:
+    """The rows of one split. Its arrays are mapped when first used, and anew in every process."""
+
+    folder: Path
+    name: str
+    shards: tuple[Shard, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "name": self.name, "shards": self.shards}
+
+    def __len__(self) -> int:
+        return int(self.ends[-1]) if self.shards else 0
+
+    @cached_property
+    def ends(self) -> Integers:
+        """(shards,) the row after each shard's last."""
+        return np.cumsum([shard.rows for shard in self.shards], dtype=np.int64)
+
+    @cached_property
+    def labels(self) -> Integers:
+        """(N,) class of each row."""
+        return self._mapped("labels")
+
+    @cached_property
+    def offsets(self) -> Integers:
+        """(N,) where in its tar shard each row's input begins."""
+        return self._mapped("offsets")
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """(N,) bytes of each row's input."""
+        return self._mapped("sizes")
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The shard of a row, and its position there."""
+        shard = int(np.searchsorted(self.ends, row, side="right"))
+        return shard, row - int(self.ends[shard]) + self.shards[shard].rows
+
+    def key(self, row: int) -> str:
+        """What the row is called within its shard: its name, or its position where shards name none."""
+        if self._key_ends is None:
+            return str(self.place(row)[1])
+        begin = int(self._key_ends[row - 1]) if row else 0
+        return bytes(self._keys[begin : int(self._key_ends[row])]).decode("utf-8", "surrogateescape")
+
+    @cached_property
+    def _key_ends(self) -> Integers | None:
+        return self._mapped("key-ends") if self.file("key-ends").exists() else None
+
+    @cached_property
+    def _keys(self) -> NDArray[np.uint8]:
+        return np.memmap(self.file("keys"), np.uint8, mode="c")
+
+    def file(self, array: str) -> Path:
+        """Where an array lies."""
+        return self.folder / f"{self.name}-{array}.bin"
+
+    def _mapped(self, array: str) -> Integers:
+        file, rows = self.file(array), len(self)
+        size = file.stat().st_size if file.exists() else -1
+        if size != 8 * rows:
+            raise DataError(
+                f"{file}: {size} bytes for {rows} rows; the index is damaged, write it again: pencil index"
+            )
+        # Copy on write: torch wants memory that it may write to, but nobody does.
+        return np.memmap(file, "<i8", mode="c") if rows else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Ids(Sequence[str]):
+    """``<shard>/<key>`` for every row, made when asked for."""
+
+    split: SplitIndex
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = range(len(self))[index]
+        return [self._id(row) for row in found] if isinstance(found, range) else self._id(found)
+
+    def _id(self, row: int) -> str:
+        shard, _ = self.split.place(row)
+        return f"{self.split.shards[shard].name}/{self.split.key(row)}"
+
+
+@dataclass(frozen=True)
+class ShardIndex:
+    """A sharded data set as its index tells it.
+
+    Attributes:
+        folder: Where the index lies.
+        format: What the shards are.
+        kind: What the inputs are.
+        classes: Class names, in the order of the labels.
+        splits: By name, ``train`` and perhaps ``test``.
+        column: Parquet: where the inputs are.
+        shape: Features: the shape of each.
+        dtype: Features: the type of all.
+    """
+
+    folder: Path
+    format: Format
+    kind: Kind
+    classes: tuple[str, ...]
+    splits: Mapping[str, SplitIndex]
+    column: str | None = None
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+
+    @classmethod
+    def open(cls, folder: Path) -> ShardIndex:
+        """The index in a folder."""
+        file = folder / MANIFEST
+        try:
+            return cls._of(folder, json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{file}: cannot be read as an index of shards ({error!r}); write it again: pencil index SHARDS "
+                f"--out {folder}"
+            ) from error
+
+    @classmethod
+    def _of(cls, folder: Path, table: dict[str, Any]) -> ShardIndex:
+        if table["version"] != VERSION:
+            raise ValueError(f"version {table['version']}, this program knows {VERSION}")
+        splits = {
+            name: SplitIndex(folder, name, tuple(_shard(values) for values in shards))
+            for name, shards in table["splits"].items()
+        }
+        shape, classes = tuple(table["shape"]), tuple(table["classes"])
+        return cls(
+            folder, table["format"], table["kind"], classes, splits, table["column"], shape, table["dtype"]
+        )
+
+    def table(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "version": VERSION,
+            "format": self.format,
+            "kind": self.kind,
+            "column": self.column,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "splits": {name: [vars(shard) for shard in split.shards] for name, split in self.splits.items()},
+            "classes": list(self.classes),
+        }
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """Those of all splits."""
+        return tuple(shard for split in self.splits.values() for shard in split.shards)
+
+    def locate(self, shard: Shard) -> Path:
+        """The file of a shard that is not remote."""
+        return self.folder.parent / shard.url
+
+
+def _shard(values: dict[str, Any]) -> Shard:
+    return Shard(**{**values, "groups": tuple(values.get("groups", ()))})

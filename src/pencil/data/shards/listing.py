@@ -1,0 +1,101 @@
+"""Which shards are meant: files, folders, patterns, ranges in braces, addresses, and text files that list them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path
+
+from pencil.data.shards.index import Format
+from pencil.data.shards.remote import is_remote, remote_matches
+from pencil.errors import DataError
+
+ENDINGS: dict[str, Format] = {".tar": "tar", ".parquet": "parquet"}
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A shard before it is indexed: where it is, and what it will be called."""
+
+    name: str
+    url: str
+    format: Format
+
+
+def list_shards(words: Sequence[str]) -> list[str]:
+    """The absolute paths and addresses that the words mean, in the order of the words, each once."""
+    found = [url for word in words for url in _meant(word, Path.cwd())]
+    twice = [url for url, count in Counter(found).items() if count > 1]
+    if twice:
+        raise DataError(f"{twice[0]}: named twice; a shard belongs to one split, once")
+    if not found:
+        raise DataError(f"no shards: {' '.join(words) or 'nothing'} names no .tar and no .parquet file")
+    return found
+
+
+def named(urls: Sequence[str]) -> list[Listed]:
+    """Shards with names: the last part of each address, or as many parts as tell all apart."""
+    formats = {url: _format(url) for url in urls}
+    if len(set(formats.values())) > 1:
+        raise DataError("some shards are tar, some Parquet; index them apart, or write them alike")
+    parts = [url.replace("://", "/").split("/") for url in urls]
+    depth = next(
+        size
+        for size in range(1, max(map(len, parts)) + 1)
+        if len({tuple(each[-size:]) for each in parts}) == len(parts)
+    )
+    return [Listed("/".join(each[-depth:]), url, formats[url]) for each, url in zip(parts, urls, strict=True)]
+
+
+def _format(url: str) -> Format:
+    for ending, kind in ENDINGS.items():
+        if url.lower().endswith(ending):
+            return kind
+    if re.search(r"\.(tar\.\w+|tgz)$", url.lower()):
+        raise DataError(f"{url}: compressed tar; unpack it to .tar, for rows are read where they lie in it")
+    raise DataError(f"{url}: neither .tar nor .parquet")
+
+
+def _meant(word: str, folder: Path) -> Iterator[str]:
+    for url in _expanded(word):
+        if is_remote(url):
+            yield from remote_matches(url) if has_magic(url.partition("://")[2]) else [url]
+        else:
+            yield from _local(url, folder)
+
+
+def _local(word: str, folder: Path) -> Iterator[str]:
+    path = folder / Path(word).expanduser()
+    if path.is_dir():
+        yield from (str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in ENDINGS)
+    elif path.suffix == ".txt" and path.is_file():
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            yield from _meant(line, path.parent) if line and not line.startswith("#") else ()
+    elif has_magic(word) and not path.exists():
+        pattern = Path(word).expanduser()
+        root = Path(pattern.anchor) if pattern.is_absolute() else folder
+        yield from sorted(map(os.path.normpath, root.glob(str(pattern.relative_to(pattern.anchor)))))
+    elif path.exists():
+        yield os.path.normpath(path)
+    else:
+        raise DataError(
+            f"{word}: no such file or folder{'' if Path(word).is_absolute() else f' in {folder}'}"
+        )
+
+
+def _expanded(word: str) -> list[str]:
+    """``a-{000..002}.tar`` as three words."""
+    match = _RANGE.search(word)
+    if match is None:
+        return [word]
+    first, last = match.groups()
+    numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return [
+        rest for number in numbers for rest in _expanded(word[: match.start()] + number + word[match.end() :])
+    ]

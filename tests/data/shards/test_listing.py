@@ -1,0 +1,71 @@
+"""Which shards the words of a command mean."""
+
+import pytest
+
+from pencil.data.shards.listing import list_shards, named
+from pencil.errors import DataError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b-01.tar", "b-00.tar", "b-02.tar", "notes.md", "deep/x.tar"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["b-01.tar"], ["b-01.tar"]),
+        (["."], ["b-00.tar", "b-01.tar", "b-02.tar"]),
+        (["b-0[12].tar", "deep"], ["b-01.tar", "b-02.tar", "deep/x.tar"]),
+        (["b-{01..02}.tar"], ["b-01.tar", "b-02.tar"]),
+        (["deep/../b-00.tar"], ["b-00.tar"]),
+    ],
+    ids=["file", "folder", "pattern", "range", "dots"],
+)
+def test_files_folders_patterns_and_ranges(folder, words, expected):
+    assert list_shards(words) == [str(folder / name) for name in expected]
+    assert list_shards([str(folder / word) for word in words]) == [str(folder / name) for name in expected]
+
+
+def test_a_text_lists_any_of_them_from_where_it_lies(folder):
+    (folder / "deep/list.txt").write_text("# mine\nx.tar\n\n../b-*.tar\nhttp://host/{8..10}.tar\n")
+    found = list_shards([str(folder / "deep/list.txt")])
+    local = [str(folder / name) for name in ("deep/x.tar", "b-00.tar", "b-01.tar", "b-02.tar")]
+    assert found == [*local, "http://host/8.tar", "http://host/9.tar", "http://host/10.tar"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["c.tar"], r"c.tar: no such file or folder in /"),
+        (["c-*.tar"], r"no shards: c-\*\.tar names no \.tar and no \.parquet file"),
+        (["b-00.tar", "b-*.tar"], r"b-00.tar: named twice"),
+    ],
+)
+def test_what_is_not_there_or_there_twice_is_named(folder, words, told):
+    with pytest.raises(DataError, match=told):
+        list_shards(words)
+
+
+def test_names_are_as_long_as_they_must_be_to_differ():
+    names = [shard.name for shard in named(["/data/a/0.tar", "/data/a/1.tar"])]
+    assert names == ["0.tar", "1.tar"]
+    names = [shard.name for shard in named(["/data/a/0.tar", "http://host/b/0.tar"])]
+    assert names == ["a/0.tar", "b/0.tar"]
+
+
+@pytest.mark.parametrize(
+    ("urls", "told"),
+    [
+        (["/a.tar.gz"], r"a.tar.gz: compressed tar; unpack it"),
+        (["/a.zip"], r"a.zip: neither \.tar nor \.parquet"),
+        (["/a.tar", "/b.parquet"], "some shards are tar, some Parquet"),
+    ],
+)
+def test_other_files_are_refused(urls, told):
+    with pytest.raises(DataError, match=told):
+        named(urls)
