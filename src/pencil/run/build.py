@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
@@ -22,7 +24,7 @@ from pencil.data import (
 )
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
-from pencil.errors import ConfigError
+from pencil.errors import ConfigError, RunError
 from pencil.models import build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.directory import RunDirectory
@@ -47,6 +49,7 @@ def build_training(
     """Everything a run needs, the same on every rank but for the rows it owns."""
     _check_plan(config, runtime)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
+    check_same_rows(order, runtime)
     rows = order.owned_rows(runtime.rank, runtime.world_size)
     mine = prepared.train.subset(rows)
     sampler = build_sampler(config, order, runtime)
@@ -99,6 +102,17 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
         raise ConfigError(
             f"train.batch_size: {config.train.batch_size} is fewer than {runtime.world_size} ranks × "
             f"{config.train.accumulate} passes (train.accumulate); raise it"
+        )
+
+
+def check_same_rows(order: Order, runtime: Runtime) -> None:
+    """Refuse ranks that do not see the same rows in the same shards, as where a shard is missing on one machine."""
+    sizes = torch.zeros(0) if order.blocks is None else order.blocks.sizes
+    mine = torch.tensor([order.num_rows, zlib.crc32(sizes.numpy().tobytes())], dtype=torch.float64)
+    if not torch.equal(runtime.total(mine.clone()), mine * runtime.world_size):
+        raise RunError(
+            f"the ranks see different rows (rank {runtime.rank}: {order.num_rows}); make the same data readable on "
+            "every machine"
         )
 
 
