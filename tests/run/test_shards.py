@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from pencil.data.shards import read_shards, write_index
 from pencil.engine import Runtime
 from pencil.errors import RunError
 from pencil.presets import preset
-from pencil.run import RunDirectory, train
+from pencil.run import RunDirectory, resume, train
 from pencil.run.build import build_sampler, check_same_rows
 
 SHARDS, ROWS, EPOCHS = 12, 10, 3
@@ -152,9 +153,23 @@ def test_killed_in_mid_epoch_with_all_its_processes_a_run_ends_the_same(undistur
         os.kill(each, signal.SIGKILL)
     process.wait()
     assert not (run / "summary.json").exists()
+    shutil.copytree(run, tmp_path / "alone")
     assert start(tmp_path, "resume", run, "--quiet").wait(120) == 0
     for name in ("labels.safetensors", "model.safetensors", "ids.txt"):
         assert (run / name).read_bytes() == (undisturbed / "run" / name).read_bytes(), name
+
+    assert_one_process_finishes_it(tmp_path / "alone", undisturbed / "run")
+
+
+def assert_one_process_finishes_it(run, expected):
+    """What two ranks left in mid-shard, one takes over: in the epoch of correction every row moves, none is lost."""
+    method = resume(run).config.method
+    found, wanted = load_file(run / "labels.safetensors"), load_file(expected / "labels.safetensors")
+    assert torch.equal(found["given"], wanted["given"])
+    assert (run / "ids.txt").read_bytes() == (expected / "ids.txt").read_bytes()
+    begun = method.start_rows(found["given"], 3)
+    for each in (found, wanted):
+        assert (each["rows/values"] != begun).any(dim=1).all()
 
 
 def test_skipped_shards_are_in_the_summary_and_their_rows_in_no_label_file(index, tmp_path):

@@ -109,13 +109,14 @@ def predict(
     examples = _split(read_splits(data), split, data.path)
     _check_inputs(examples, preparation, card, data.path)
     names = _names_of_given(examples.class_names, card.class_names)
-    given = examples.labels.hard.tolist()
+    given = examples.labels.hard
 
     def chunks() -> Iterator[LabelChunk]:
         rows = torch.arange(len(examples))
         for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime):
             numbers = batch.tolist()
-            yield LabelChunk([examples.ids[n] for n in numbers], [names[given[n]] for n in numbers], probs)
+            labels = [names[label] for label in given[batch].tolist()]
+            yield LabelChunk([examples.ids[n] for n in numbers], labels, probs)
 
     return chunks(), card.class_names
 

@@ -122,6 +122,17 @@ def test_an_index_of_what_is_not_there_is_refused(serve, tmp_path):
         write_index({"train": [f"{server.url}/a.tar"]}, tmp_path / "index")
 
 
+@pytest.mark.parametrize("mood", ["cut", "fail"])
+def test_indexing_tries_again_too(image_shards, serve, tmp_path, mood):
+    server = serve(image_shards(tmp_path / "data", shards=1))
+    server.mood[mood] = 2
+    assert len(write_index({"train": [f"{server.url}/0000.tar"]}, tmp_path / "index").splits["train"]) == 5
+    assert server.asked == ["/0000.tar"] * 3
+    server.mood[mood] = 99
+    with pytest.raises(DataError, match=r"0000.tar: http://.*/0000.tar: cannot be fetched after 3 tries"):
+        write_index({"train": [f"{server.url}/0000.tar"]}, tmp_path / "again")
+
+
 def test_checksums_are_compared_on_request(remote):
     folder = remote.folder.parent / "check"
     folder.mkdir()
