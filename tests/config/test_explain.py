@@ -178,7 +178,7 @@ def test_a_missing_setting_of_a_phase_is_named_by_number():
     ("field", "value", "hint"),
     [
         ("data.kind", "cifar11", "did you mean 'cifar10'?"),
-        ("data.kind", "zzz", "known: cifar10, cifar100, features, folder, idx, manifest, python"),
+        ("data.kind", "zzz", "known: cifar10, cifar100, features, folder, idx, manifest, python, shards"),
         ("method.name", "pencl", "did you mean 'pencil'?"),
         ("method.name", "zzz", "known: cross_entropy, pencil"),
         ("data.noise.kind", "symetric", "did you mean 'symmetric'?"),
@@ -196,7 +196,7 @@ def test_an_unknown_kind_is_told_the_known_ones(field, value, hint):
     [
         (
             {"data.kind": ABSENT},
-            "data.kind: missing; use cifar10, cifar100, features, folder, idx, manifest or python",
+            "data.kind: missing; use cifar10, cifar100, features, folder, idx, manifest, python or shards",
         ),
         ({"method.name": ABSENT}, "method.name: missing; use cross_entropy or pencil"),
         (

@@ -19,7 +19,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from pencil.config import RunConfig
-from pencil.data import Order, blocks_of
+from pencil.data import Blocks, Order, blocks_of
 from pencil.data.shards import read_shards, write_index
 from pencil.engine import Runtime
 from pencil.errors import RunError
@@ -191,16 +191,23 @@ def test_skipped_shards_are_in_the_summary_and_their_rows_in_no_label_file(index
     assert len(ids.splitlines()) == 99  # of 110 a tenth is held out
 
 
-def test_a_rank_that_sees_other_rows_is_refused():
+def test_a_rank_that_sees_other_shards_is_refused():
+    orders = [Order(120, Blocks(torch.tensor([60, 60]), torch.tensor(shards))) for shards in ([0, 1], [0, 2])]
+    seen = []
+
     class Two(Runtime):
         def total(self, values):
-            return values + torch.tensor([110.0, 0.0], dtype=torch.float64)
+            seen.append(values)
+            return values + seen[0]
 
+    runtime = Two(device=torch.device("cpu"), world_size=2)
+    check_same_rows(orders[0], runtime)
     with pytest.raises(
-        RunError, match=r"the ranks see different rows \(rank 0: 120\); make the same data readable"
+        RunError, match=r"the ranks see different shards \(rank 0: 2 with 120 rows\); make the same"
     ):
-        check_same_rows(Order(120), Two(device=torch.device("cpu"), world_size=2))
-    check_same_rows(Order(110), Two(device=torch.device("cpu"), world_size=2))
+        check_same_rows(orders[1], runtime)
+    check_same_rows(Order(120), runtime)
+    assert len(seen) == 2  # without shards nobody is asked
 
 
 def test_the_window_is_the_one_in_the_settings(index):

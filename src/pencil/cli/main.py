@@ -58,7 +58,7 @@ def train(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Train on DATA: features, images, a manifest, shards or CIFAR files.
+    """Train on DATA: features, images, a manifest or shards.
 
     DATA is an .npz or .npy of features, a folder with a folder of images per class, a .csv or .parquet manifest, the
     folder that pencil index wrote, a folder of CIFAR or IDX files, or your own function as package.module:function. Its

@@ -106,13 +106,15 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
 
 
 def check_same_rows(order: Order, runtime: Runtime) -> None:
-    """Refuse ranks that do not see the same rows in the same shards, as where a shard is missing on one machine."""
-    sizes = torch.zeros(0) if order.blocks is None else order.blocks.sizes
-    mine = torch.tensor([order.num_rows, zlib.crc32(sizes.numpy().tobytes())], dtype=torch.float64)
+    """Refuse ranks that do not see the same shards, as where one is missing on one machine and skipped there."""
+    if order.blocks is None:
+        return
+    shards = torch.stack([order.blocks.sizes, order.blocks.sources]).numpy().tobytes()
+    mine = torch.tensor([order.num_rows, zlib.crc32(shards)], dtype=torch.float64)
     if not torch.equal(runtime.total(mine.clone()), mine * runtime.world_size):
         raise RunError(
-            f"the ranks see different rows (rank {runtime.rank}: {order.num_rows}); make the same data readable on "
-            "every machine"
+            f"data.path: the ranks see different shards (rank {runtime.rank}: {len(order.blocks)} with "
+            f"{order.num_rows} rows); make the same shards readable on every machine"
         )
 
 

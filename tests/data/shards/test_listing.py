@@ -58,6 +58,12 @@ def test_names_are_as_long_as_they_must_be_to_differ():
     assert names == ["a/0.tar", "b/0.tar"]
 
 
+def test_what_is_asked_of_a_server_is_no_part_of_a_name_and_no_pattern():
+    signed = "https://host/b/0.tar?key=[1]&sign=*"
+    assert list_shards([signed]) == [signed]
+    assert [shard.name for shard in named([signed])] == ["0.tar"]
+
+
 @pytest.mark.parametrize(
     ("urls", "told"),
     [

@@ -43,7 +43,7 @@ def named(urls: Sequence[str]) -> list[Listed]:
     formats = {url: _format(url) for url in urls}
     if len(set(formats.values())) > 1:
         raise DataError("some shards are tar, some Parquet; index them apart, or write them alike")
-    parts = [url.replace("://", "/").split("/") for url in urls]
+    parts = [_bare(url).replace("://", "/").split("/") for url in urls]
     depth = next(
         size
         for size in range(1, max(map(len, parts)) + 1)
@@ -52,11 +52,16 @@ def named(urls: Sequence[str]) -> list[Listed]:
     return [Listed("/".join(each[-depth:]), url, formats[url]) for each, url in zip(parts, urls, strict=True)]
 
 
+def _bare(url: str) -> str:
+    """An address without what is asked of its server, such as a signature."""
+    return url.partition("?")[0] if is_remote(url) else url
+
+
 def _format(url: str) -> Format:
     for ending, kind in ENDINGS.items():
-        if url.lower().endswith(ending):
+        if _bare(url).lower().endswith(ending):
             return kind
-    if re.search(r"\.(tar\.\w+|tgz)$", url.lower()):
+    if re.search(r"\.(tar\.\w+|tgz)$", _bare(url).lower()):
         raise DataError(f"{url}: compressed tar; unpack it to .tar, for rows are read where they lie in it")
     raise DataError(f"{url}: neither .tar nor .parquet")
 
@@ -64,7 +69,7 @@ def _format(url: str) -> Format:
 def _meant(word: str, folder: Path) -> Iterator[str]:
     for url in _expanded(word):
         if is_remote(url):
-            yield from remote_matches(url) if has_magic(url.partition("://")[2]) else [url]
+            yield from remote_matches(url) if has_magic(_bare(url)) else [url]
         else:
             yield from _local(url, folder)
 

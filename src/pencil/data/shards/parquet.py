@@ -113,9 +113,8 @@ def _features(array: Any, arrow: Any) -> NDArray[Any]:
         )
     values: NDArray[Any] = array.flatten().to_numpy(zero_copy_only=False)
     width = len(values) // max(len(array), 1)
-    lengths = (
-        np.unique([len(one) for one in array]) if not arrow.types.is_fixed_size_list(array.type) else [width]
-    )
+    fixed = arrow.types.is_fixed_size_list(array.type)
+    lengths = [width] if fixed else np.unique(array.value_lengths().to_numpy(zero_copy_only=False))
     if values.dtype.kind not in "fiu" or list(lengths) != [width]:
         raise ValueError(f"the feature lists are not all {width} numbers")
     return values.reshape(len(array), width)
