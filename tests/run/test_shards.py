@@ -57,7 +57,16 @@ main()
 SETTINGS = [
     *("--epochs", "1,1,1", "--noise", "symmetric:0.2", "--seed", "3", "--quiet"),
     *("--set", "model.name=small_cnn", "--set", "model.args.widths=[4,4,4]", "--set", "data.size=8"),
-    *("--set", "data.augment={pad=1,crop=8}", "--set", "data.window=3", "--set", "train.workers=2"),
+    *(
+        "--set",
+        "method.label_rate=6.0",
+        "--set",
+        "data.augment={pad=1,crop=8}",
+        "--set",
+        "data.window=3",
+        "--set",
+        "train.workers=2",
+    ),
     *("--set", "data.validation=0.0", "--set", "train.batch_size=24", "--set", "checkpoint.steps=2"),
 ]
 
