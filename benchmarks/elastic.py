@@ -148,7 +148,7 @@ def rows_are_whole(out: Path) -> bool:
 
 def same_results(out: Path, expected: Path) -> bool:
     """Whether labels and model are the same bytes."""
-    files = ("labels.safetensors", "model.safetensors")
+    files = ["model.safetensors", *(f"labels/0000{rank}-00000.safetensors" for rank in range(2))]
     return all((out / f).exists() and (out / f).read_bytes() == (expected / f).read_bytes() for f in files)
 
 

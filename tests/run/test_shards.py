@@ -1,7 +1,6 @@
 """Shards trained on by two ranks with two workers each: every row once, every shard by one reader, kills survived."""
 
 import io
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 
 from pencil.config import RunConfig
 from pencil.data import Blocks, Order, blocks_of
@@ -24,6 +22,7 @@ from pencil.data.shards import read_shards, write_index
 from pencil.engine import Runtime
 from pencil.errors import RunError
 from pencil.presets import preset
+from pencil.results import SavedLabels
 from pencil.run import RunDirectory, resume, train
 from pencil.run.build import build_sampler, check_same_rows
 
@@ -35,7 +34,7 @@ import os, sys, time
 from torch.utils.data import get_worker_info
 from pencil.data.shards import files
 from pencil.engine.checkpoint import Checkpoints
-opened, save = files._Descriptor.__init__, Checkpoints.save
+opened, save = files._Descriptor.__init__, Checkpoints.begin
 
 def note(self, path):
     worker = get_worker_info()
@@ -50,7 +49,7 @@ def slowly(self, *state):
 
 files._Descriptor.__init__ = note
 if "SLOW" in os.environ:
-    Checkpoints.save = slowly
+    Checkpoints.begin = slowly
 from pencil.cli import main
 main()
 """
@@ -131,10 +130,8 @@ def undisturbed(index, tmp_path_factory):
 
 def test_every_row_has_a_label_and_the_network_learned(undisturbed, index):
     directory = RunDirectory(undisturbed / "run")
-    ids = [json.loads(line) for line in (directory.path / "ids.txt").read_text().splitlines()]
     expected = [f"train/{shard:02d}.tar/{row:03d}" for shard in range(SHARDS) for row in range(ROWS)]
-    assert ids == expected
-    assert len(load_file(directory.path / "labels.safetensors")["given"]) == len(expected)
+    assert saved(directory.path).ids == expected
     assert directory.summary["last"]["test_accuracy"] > 0.5
 
 
@@ -164,7 +161,8 @@ def test_killed_in_mid_epoch_with_all_its_processes_a_run_ends_the_same(undistur
     assert not (run / "summary.json").exists()
     shutil.copytree(run, tmp_path / "alone")
     assert start(tmp_path, "resume", run, "--quiet").wait(120) == 0
-    for name in ("labels.safetensors", "model.safetensors", "ids.txt"):
+    parts = [f"labels/0000{rank}-00000.safetensors" for rank in range(2)]
+    for name in ("model.safetensors", *parts):
         assert (run / name).read_bytes() == (undisturbed / "run" / name).read_bytes(), name
 
     assert_one_process_finishes_it(tmp_path / "alone", undisturbed / "run")
@@ -173,12 +171,18 @@ def test_killed_in_mid_epoch_with_all_its_processes_a_run_ends_the_same(undistur
 def assert_one_process_finishes_it(run, expected):
     """What two ranks left in mid-shard, one takes over: in the epoch of correction every row moves, none is lost."""
     method = resume(run).config.method
-    found, wanted = load_file(run / "labels.safetensors"), load_file(expected / "labels.safetensors")
-    assert torch.equal(found["given"], wanted["given"])
-    assert (run / "ids.txt").read_bytes() == (expected / "ids.txt").read_bytes()
-    begun = method.start_rows(found["given"], 3)
+    found, wanted = saved(run), saved(expected)
+    assert torch.equal(found.given.values, wanted.given.values)
+    assert found.ids == wanted.ids
+    begun = method.start_rows(found.given.values, 3)
     for each in (found, wanted):
-        assert (each["rows/values"] != begun).any(dim=1).all()
+        assert (each.rows["values"] != begun).any(dim=1).all()
+
+
+def saved(run):
+    """All labels that a run left."""
+    labels = SavedLabels(run, 3)
+    return labels.rows(0, labels.num_rows)
 
 
 def test_skipped_shards_are_in_the_summary_and_their_rows_in_no_label_file(index, tmp_path):
@@ -195,9 +199,9 @@ def test_skipped_shards_are_in_the_summary_and_their_rows_in_no_label_file(index
     finally:
         (tmp_path / "away.tar").rename(gone)
     assert directory.summary["skipped_shards"] == {"train/05.tar": 10}
-    ids = (directory.path / "ids.txt").read_text()
-    assert "train/05.tar" not in ids
-    assert len(ids.splitlines()) == 99  # of 110 a tenth is held out
+    ids = saved(directory.path).ids
+    assert not any(name.startswith("train/05.tar") for name in ids)
+    assert len(ids) == 99  # of 110 a tenth is held out
 
 
 def test_a_rank_that_sees_other_shards_is_refused():
