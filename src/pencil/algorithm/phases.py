@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from torch import Tensor
 
 from pencil.algorithm.schedule import Schedule, value_at
 
@@ -32,10 +34,14 @@ class Phase:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where training stands: a phase, and how many of its epochs have passed (with fractions)."""
+    """Where training stands: a phase, and how many of its epochs have passed (with fractions).
+
+    ``shared`` is what the method has learned from all examples together; most learn nothing of the kind.
+    """
 
     phase: Phase
     elapsed: float
+    shared: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def value(self, schedule: Schedule) -> float:
         """A schedule's value at this moment."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from pencil.algorithm import (
     total_epochs,
 )
 from pencil.errors import ConfigError, DataError, FlipWarning
-from pencil.methods import Method
+from pencil.methods import Look, Method, Surveying, Total
 from pencil.stores import GivenLabels, RowStore, StoreChoice, rows_at_once
 
 
@@ -110,6 +110,7 @@ class LabelLearner:
             self.method = fitting_method(method, choice, self.num_classes)
             store = choice.make(len(given), width, folder)
         self.store: RowStore[Any] = store
+        self.shared = method.start_shared(self.num_classes) if isinstance(method, Surveying) else {}
         self.before_write: Callable[[Tensor], None] | None = None  # hears which rows are about to change
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
@@ -119,8 +120,8 @@ class LabelLearner:
 
     @property
     def moment(self) -> Moment:
-        """The phase training is in, and how far."""
-        return moment_at(self.phases, self.epoch)
+        """The phase training is in, how far, and what the method knows of all examples together."""
+        return replace(moment_at(self.phases, self.epoch), shared=self.shared)
 
     @property
     def learning_rate(self) -> float:
@@ -132,6 +133,16 @@ class LabelLearner:
         for epoch in range(start, total_epochs(self.phases)):
             self.epoch = float(epoch)
             yield epoch
+
+    def survey(self, look: Look, total: Total = lambda values: values) -> None:
+        """Before an epoch: lets a method that learns from all examples together look at them, where it is due.
+
+        Args:
+            look: Passes over all rows without training: (rows (B,), predictions (B, C)) on the CPU.
+            total: Sums a tensor over all ranks.
+        """
+        if isinstance(self.method, Surveying) and self.method.survey_due(self.moment):
+            self.shared = self.method.survey(look, total, self.shared)
 
     def loss(self, logits: Tensor, rows: Tensor, *, reduction: str = "mean") -> Tensor:
         """The loss of a batch; its label update waits for ``step``.

@@ -23,7 +23,7 @@ from pencil.data.ownership import span
 from pencil.data.prepare import Preparation
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.engine.checkpoint import Checkpoints
-from pencil.engine.evaluate import accuracy
+from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Events
 from pencil.engine.learner import LabelLearner
 from pencil.engine.parallel import backbone, is_parallel, synchronised
@@ -115,7 +115,8 @@ class Loop:
         if job.checkpoints is None or newest is None:
             return False
         rank = job.runtime.rank
-        progress = restore(job.checkpoints, newest, job.backbone, job.optimizer, rank)
+        shared = job.learner.shared
+        progress = restore(job.checkpoints, newest, job.backbone, job.optimizer, rank, shared=shared)
         if progress["num_rows"] != job.sampler.num_rows:
             raise RunError(
                 f"checkpoint {newest.name} is of {progress['num_rows']} rows, but the data now has "
@@ -141,6 +142,8 @@ class Loop:
     def _run_epoch(self, epoch: int, done: int, stop: StopRequest) -> bool:
         self._network.train()
         started = time.monotonic() - self._seconds
+        if not done:
+            self._survey(epoch)
         for batch in self._batches(epoch, done):
             self._one_step(epoch, batch)
             self._seconds = time.monotonic() - started
@@ -149,6 +152,18 @@ class Loop:
             if self._after_step(stop):
                 return False
         return True
+
+    def _survey(self, epoch: int) -> None:
+        """Once before an epoch; a checkpoint taken here is resumed with the same survey."""
+        job = self.training
+        job.learner.epoch = float(epoch)
+        rows = torch.arange(len(job.train))
+
+        def look() -> Iterator[tuple[Tensor, Tensor]]:
+            job.runtime.agree_on_buffers(job.model)
+            return predictions(job.model, job.train.inputs, rows, job.preparation, job.runtime, job.workers)
+
+        job.learner.survey(look, job.runtime.total)
 
     def _batches(self, epoch: int, done: int) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """For each step, its micro-batches of inputs and local rows."""
@@ -261,7 +276,8 @@ class Loop:
         job = self.training
         if job.checkpoints is not None:
             job.runtime.agree_on_buffers(job.backbone)
-            state = snapshot(job.backbone, job.optimizer, self._progress(), job.runtime.rank)
+            shared, progress = job.learner.shared, self._progress()
+            state = snapshot(job.backbone, job.optimizer, progress, job.runtime.rank, shared=shared)
             rows = RowSnapshot(job.learner.store.state(), job.owned.start, at_rest=wait)
             if wait:
                 job.checkpoints.save(self.step, state, rows)

@@ -1,7 +1,8 @@
 """What makes a run exactly what it is, as a flat dictionary of tensors, and back, for any number of ranks.
 
-What every rank has alike (weights, optimiser, progress) is saved once; under FSDP each rank saves its shard. A rank's
-random state carries its number. Label rows are saved beside, see ``row_files``.
+What every rank has alike (weights, optimiser, what a method learned from all examples together, progress) is saved
+once; under FSDP each rank saves its shard. A rank's random state carries its number. Label rows are saved beside, see
+``row_files``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,19 @@ from torch.optim import Optimizer
 from pencil.engine.checkpoint import Checkpoints, State, from_bytes, tensors_in, to_bytes
 
 
-def snapshot(model: nn.Module, optimizer: Optimizer, progress: Mapping[str, Any], rank: int = 0) -> State:
-    """Weights, optimiser, random state and progress, under names that say which."""
+def snapshot(
+    model: nn.Module,
+    optimizer: Optimizer,
+    progress: Mapping[str, Any],
+    rank: int = 0,
+    *,
+    shared: Mapping[str, Tensor] | None = None,
+) -> State:
+    """Weights, optimiser, what a method shares, random state and progress, under names that say which."""
     return {
         **_weights(model),
         **_optimizer_tensors(model, optimizer),
+        **_shared(shared),
         **{f"random/{rank}/{name}": value for name, value in _random().items()},
         "progress": to_bytes(progress),
     }
@@ -33,11 +42,13 @@ def restore(
     model: nn.Module,
     optimizer: Optimizer,
     rank: int = 0,
+    *,
+    shared: Mapping[str, Tensor] | None = None,
 ) -> dict[str, Any]:
     """Put a snapshot back, in place; answers with its progress."""
     weights, moments = _weights(model), _empty_optimizer_tensors(model, tensors_in(path, "optimizer/"))
     random = tensors_in(path, f"random/{rank}/")
-    state = {**weights, **moments, **random, **tensors_in(path, "progress")}
+    state = {**weights, **moments, **_shared(shared), **random, **tensors_in(path, "progress")}
     checkpoints.load(path, state)
     _set_optimizer_tensors(model, optimizer, moments)
     _set_random({name.rsplit("/", 1)[1]: value for name, value in random.items()})
@@ -46,6 +57,10 @@ def restore(
 
 def _weights(model: nn.Module) -> State:
     return {f"model/{name}": value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
+
+
+def _shared(tensors: Mapping[str, Tensor] | None) -> State:
+    return {f"shared/{name}": value for name, value in (tensors or {}).items()}
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> State:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
 from pencil.algorithm import Moment, Step, TopRows
 
 R = TypeVar("R", Tensor, TopRows)
+
+Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
+"""One pass over this rank's examples without training: (rows (B,), predictions (B, C)) on the CPU."""
+Total = Callable[[Tensor], Tensor]
+"""The sum of a tensor over all ranks."""
 
 
 class Method(Protocol[R]):
@@ -38,4 +44,25 @@ class Method(Protocol[R]):
 
     def step(self, logits: Tensor, rows: R, given: Tensor, moment: Moment) -> Step:
         """Per-example losses (B,) and, where they move, the rows' new values (B, W)."""
+        ...
+
+
+@runtime_checkable
+class Surveying(Protocol):
+    """What a method has besides if it learns something from all examples together, such as a transition matrix.
+
+    That knowledge is a few tensors, alike on every rank, never changed in place; ``step`` finds them as
+    ``moment.shared``, and a checkpoint holds them.
+    """
+
+    def start_shared(self, num_classes: int) -> dict[str, Tensor]:
+        """The tensors as training begins; their names, shapes and types stay."""
+        ...
+
+    def survey_due(self, moment: Moment) -> bool:
+        """Whether to survey before the epoch that begins at this moment."""
+        ...
+
+    def survey(self, look: Look, total: Total, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors anew, from as many looks at all examples as needed. Every rank takes part."""
         ...
