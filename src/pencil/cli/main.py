@@ -42,7 +42,7 @@ def cli() -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/<data>-<time>]"
 )
-@click.option("--method", help="pencil or cross_entropy.")
+@click.option("--method", help="pencil, cross_entropy or a peer; docs/methods.md has them all.")
 @click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
 @click.option("--epochs", help="Epochs of the phases backbone,correction,finetune: 2,28,20.")
 @click.option("--seed", type=int, help="Decides everything random.")

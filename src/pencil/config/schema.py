@@ -21,7 +21,7 @@ from pencil.data.augment import Augment
 from pencil.data.sampler import WINDOW
 from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.errors import ConfigError
-from pencil.methods import CrossEntropy
+from pencil.methods import AnyMethod
 from pencil.stores.choice import GRAMMAR as STORES
 
 
@@ -191,7 +191,7 @@ class RunConfig(Section):
     seed: int = 0
     data: Data
     model: Model
-    method: Annotated[Pencil | CrossEntropy, Field(discriminator="name")] = Pencil()
+    method: Annotated[AnyMethod, Field(discriminator="name")] = Pencil()
     phases: tuple[Phase, ...] = Field(min_length=1)
     optimizer: Optimizer = Optimizer()
     train: Train = Train()

@@ -3,5 +3,36 @@
 from pencil.algorithm import Pencil
 from pencil.methods.base import Look, Method, Surveying, Total
 from pencil.methods.cross_entropy import CrossEntropy
+from pencil.methods.early_learning import EarlyLearning
+from pencil.methods.forward import Forward
+from pencil.methods.generalized_cross_entropy import GeneralizedCrossEntropy
+from pencil.methods.joint_optimization import JointOptimization
+from pencil.methods.sparse_over_parametrization import SparseOverParametrization
+from pencil.methods.symmetric_cross_entropy import SymmetricCrossEntropy
 
-__all__ = ["CrossEntropy", "Look", "Method", "Pencil", "Surveying", "Total"]
+AnyMethod = (
+    Pencil
+    | CrossEntropy
+    | GeneralizedCrossEntropy
+    | SymmetricCrossEntropy
+    | Forward
+    | JointOptimization
+    | EarlyLearning
+    | SparseOverParametrization
+)
+
+__all__ = [
+    "AnyMethod",
+    "CrossEntropy",
+    "EarlyLearning",
+    "Forward",
+    "GeneralizedCrossEntropy",
+    "JointOptimization",
+    "Look",
+    "Method",
+    "Pencil",
+    "SparseOverParametrization",
+    "Surveying",
+    "SymmetricCrossEntropy",
+    "Total",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.optim import SGD, AdamW
 
 from pencil.algorithm import Pencil, total_epochs
 from pencil.config import RunConfig
-from pencil.config.schema import DataSection, ShardsData
+from pencil.config.schema import DataSection, LabelFile, ShardsData
 from pencil.config.schema import Optimizer as OptimizerSection
 from pencil.data import (
     EpochSampler,
@@ -25,10 +26,11 @@ from pencil.data import (
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError, RunError
+from pencil.methods import AnyMethod, Forward
 from pencil.models import build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.directory import RunDirectory
-from pencil.run.sources import Prepared, users_code
+from pencil.run.sources import Prepared, noise_matrix, users_code
 from pencil.stores import choose_store, free_memory
 
 WEIGHTS, AUGMENTATION, ORDER, DROPOUT = 11, 12, 13, 14  # what draws random numbers, see sources
@@ -61,7 +63,11 @@ def build_training(
         model=model,
         optimizer=build_optimizer(config.optimizer, model),
         learner=LabelLearner(
-            config.method, mine.labels, config.phases, store=config.store, folder=directory.path
+            build_method(config, train=prepared.train),
+            mine.labels,
+            config.phases,
+            store=config.store,
+            folder=directory.path,
         ),
         sampler=sampler,
         preparation=preparation,
@@ -103,6 +109,19 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
             f"train.batch_size: {config.train.batch_size} is fewer than {runtime.world_size} ranks × "
             f"{config.train.accumulate} passes (train.accumulate); raise it"
         )
+
+
+def build_method(config: RunConfig, train: Examples) -> AnyMethod:
+    """The method as configured; forward correction by the run's own noise takes its matrix here."""
+    method, noise = config.method, config.data.noise
+    if not isinstance(method, Forward) or method.transition != "noise":
+        return method
+    if noise is None or isinstance(noise, LabelFile) or noise.kind == "instance":
+        raise ConfigError(
+            "method.transition: 'noise' needs data.noise with a transition matrix (symmetric, circular, cifar10 or "
+            "matrix); use 'estimated', or give the matrix"
+        )
+    return replace(method, transition=tuple(map(tuple, noise_matrix(noise, train.num_classes).tolist())))
 
 
 def check_same_rows(order: Order, runtime: Runtime) -> None:

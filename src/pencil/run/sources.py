@@ -149,10 +149,11 @@ def _corrupted(train: Examples, noise: RateNoise | MatrixNoise, seed: int) -> Te
     generator = torch.Generator().manual_seed(mixed_seed(seed if noise.seed is None else noise.seed, NOISE))
     if noise.kind == "instance":
         return instance_dependent_noise(labels, train.inputs, classes, noise.rate, generator)
-    return transition_noise(labels, _matrix(noise, classes), generator)
+    return transition_noise(labels, noise_matrix(noise, classes), generator)
 
 
-def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
+def noise_matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
+    """T (C, C) of configured noise, which must have one."""
     if isinstance(noise, MatrixNoise):
         matrix = torch.tensor(noise.matrix)
         if matrix.shape != (classes, classes):

@@ -1,0 +1,79 @@
+"""Generalized cross entropy (Zhang & Sabuncu, NeurIPS 2018): between cross entropy and the mean absolute error.
+
+    L_q(f, ŷ) = (1 - f_ŷ^q) / q         q -> 0 is cross entropy, q = 1 is half the mean absolute error
+    L_trunc   = L_q(k) where f_ŷ <= k, else L_q(f, ŷ)       with L_q(k) = (1 - k^q) / q
+
+An example that is truncated teaches nothing. The paper's Algorithm 1 keeps that choice as a weight w per example,
+chooses it anew every few epochs and trains on w L_q + (1 - w) L_q(k) in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pencil.algorithm import Moment, Step, as_distribution
+from pencil.methods.checks import require
+
+
+def generalized_cross_entropy(logits: Tensor, given: Tensor, q: float) -> Tensor:
+    """L_q per example (B,): Σ_j ŷ_j (1 - f_j^q) / q, for hard and soft labels alike."""
+    log_probs = F.log_softmax(logits, dim=1)
+    if given.dim() == 1:
+        return -torch.expm1(q * log_probs.gather(1, given[:, None])[:, 0]) / q
+    return -(given.to(logits.dtype) * torch.expm1(q * log_probs)).sum(dim=1) / q
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralizedCrossEntropy:
+    """L_q in every phase; with a threshold, truncated L_q.
+
+    A row is the weight w, 1 or 0, where there is a threshold, and nothing otherwise. During the correction phase a
+    visit in every ``refresh``-th epoch chooses w anew, and from then on it counts; before that phase all weights are 1,
+    after it they rest.
+
+    Attributes:
+        q: Between 0 (cross entropy) and 1 (mean absolute error).
+        threshold: k, the probability of the given label at which an example is left out; None leaves none out.
+        refresh: Epochs between two choices of the weights.
+    """
+
+    q: float = 0.7
+    threshold: float | None = None
+    refresh: int = 5
+    name: Literal["generalized_cross_entropy"] = "generalized_cross_entropy"
+
+    def __post_init__(self) -> None:
+        require(0 < self.q <= 1, "q", self.q, "must be above 0 and at most 1")
+        require(
+            self.threshold is None or 0 < self.threshold < 1, "threshold", self.threshold, "must be in (0, 1)"
+        )
+        require(self.refresh >= 1, "refresh", self.refresh, "must be at least 1 epoch")
+
+    def row_width(self, num_classes: int) -> int:
+        """One weight, or nothing."""
+        return 0 if self.threshold is None else 1
+
+    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
+        """Every example counts: weights (B, 1) of 1."""
+        return torch.ones(len(given), self.row_width(num_classes), device=given.device)
+
+    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
+        """The given labels: a weight says that one is doubted, not what it should be."""
+        return as_distribution(given, num_classes)
+
+    def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
+        """L_q, weighted where there is a threshold; w is chosen at the visit and used from the next one on."""
+        loss = generalized_cross_entropy(logits, given, self.q)
+        if self.threshold is None:
+            return Step(loss)
+        limit = (1 - self.threshold**self.q) / self.q
+        weight = rows[:, 0].to(loss.dtype)
+        weighted = weight * loss + (1 - weight) * limit
+        if moment.phase.name != "correction" or int(moment.elapsed) % self.refresh:
+            return Step(weighted)
+        return Step(weighted, (loss.detach() < limit).to(rows.dtype)[:, None])

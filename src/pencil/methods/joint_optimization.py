@@ -1,0 +1,114 @@
+"""Joint optimisation (Tanaka et al., CVPR 2018): a label becomes the average of the network's last predictions.
+
+    L = KL(y || f) + α L_p + β L_e
+    L_p = -Σ_j p_j log f̄_j,   f̄ = the batch's mean of f     up to a constant
+    L_e = -Σ_j f_j log f_j
+    y <- mean of f over the last 10 epochs                  or its likeliest class alone (hard)
+
+KL(y || f) and the cross entropy with y differ by the entropy of y, which no weight of the network can change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
+from pencil.methods.checks import require
+from pencil.methods.rows import normalized_or
+
+LabelKind = Literal["soft", "hard"]
+
+
+def prior_loss(logits: Tensor, prior: Tensor) -> Tensor:
+    """L_p of a batch (a scalar): cross entropy of the batch's mean prediction (C,) against the prior (C,)."""
+    mean = logits.softmax(dim=1).mean(dim=0)
+    return -(prior * mean.clamp_min(torch.finfo(mean.dtype).tiny).log()).sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointOptimization:
+    """Labels that follow the network's own predictions.
+
+    backbone: the given labels, while predictions are remembered. correction: the average of the remembered ones.
+    finetune: cross entropy with the labels at rest, as the paper's second training has it.
+
+    A row is the label (C values) and the last ``window`` predictions (window times C, the newest last).
+
+    Attributes:
+        labels: ``soft``: the average itself. ``hard``: one-hot, its likeliest class.
+        window: How many epochs are averaged.
+        prior_weight: α. It presumes that the true class frequencies are known; 0 does without, as the PENCIL paper
+            ran this method.
+        entropy_weight: β.
+        prior: p, the frequencies of the classes; None means all alike.
+    """
+
+    labels: LabelKind = "soft"
+    window: int = 10
+    prior_weight: float = 0.0
+    entropy_weight: float = 0.8
+    prior: tuple[float, ...] | None = None
+    name: Literal["joint_optimization"] = "joint_optimization"
+
+    def __post_init__(self) -> None:
+        require(self.labels in get_args(LabelKind), "labels", self.labels, "is unknown; use soft or hard")
+        require(self.window >= 1, "window", self.window, "must be at least 1 epoch")
+        for field in ("prior_weight", "entropy_weight"):
+            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
+        if self.prior is not None:
+            sums_to_one = min(self.prior) >= 0 and abs(sum(self.prior) - 1) < 1e-4
+            require(sums_to_one, "prior", self.prior, "must be frequencies that sum to 1")
+
+    def row_width(self, num_classes: int) -> int:
+        """The label and the remembered predictions."""
+        return (1 + self.window) * num_classes
+
+    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
+        """The given label, nothing remembered."""
+        return F.pad(as_distribution(given, num_classes), (0, self.window * num_classes))
+
+    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
+        """The label (B, C)."""
+        return rows[:, :num_classes]
+
+    def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
+        """The loss and, until the finetune phase, the rows with this visit's prediction."""
+        classes = logits.shape[1]
+        label, remembered = rows[:, :classes], rows[:, classes:]
+        phase = moment.phase.name
+        if phase == "finetune":
+            return Step(cross_entropy(logits, label))
+        if phase == "correction":
+            label = self._label(remembered, label)
+        latest = torch.cat([remembered[:, classes:], logits.detach().softmax(dim=1).to(rows.dtype)], dim=1)
+        following = self._label(latest, label) if phase == "correction" else label
+        return Step(self._loss(logits, label), torch.cat([following, latest], dim=1))
+
+    def _label(self, remembered: Tensor, otherwise: Tensor) -> Tensor:
+        """The average of the predictions remembered so far, or ``otherwise`` where there is none."""
+        classes = otherwise.shape[1]
+        average = normalized_or(remembered.unflatten(1, (self.window, classes)).sum(dim=1), otherwise)
+        if self.labels == "soft":
+            return average
+        return F.one_hot(average.argmax(dim=1), classes).to(average.dtype)
+
+    def _loss(self, logits: Tensor, label: Tensor) -> Tensor:
+        loss = cross_entropy(logits, label)
+        if self.entropy_weight:
+            loss = loss + self.entropy_weight * entropy_loss(logits)
+        if self.prior_weight:
+            classes = logits.shape[1]
+            prior = (1 / classes,) * classes if self.prior is None else self.prior
+            require(
+                len(prior) == classes,
+                "prior",
+                prior,
+                f"must have one frequency for each of {classes} classes",
+            )
+            loss = loss + self.prior_weight * prior_loss(logits, logits.new_tensor(prior))
+        return loss

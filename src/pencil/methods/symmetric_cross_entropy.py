@@ -1,0 +1,62 @@
+"""Symmetric cross entropy (Wang et al., ICCV 2019): cross entropy, and the same with its arguments exchanged.
+
+    L_sce = α L_ce + β L_rce,    L_rce = -Σ_j f_j log ŷ_j,    log 0 := A < 0
+
+For a hard label L_rce = -A (1 - f_ŷ): the mean absolute error, which tolerates noise, beside the cross entropy,
+which learns fast.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
+from pencil.methods.checks import require
+
+
+def reverse_cross_entropy(logits: Tensor, given: Tensor, log_zero: float) -> Tensor:
+    """L_rce per example (B,): -Σ_j f_j log max(ŷ_j, e^A)."""
+    labels = as_distribution(given, logits.shape[1]).to(logits.dtype)
+    return -(logits.softmax(dim=1) * labels.clamp_min(math.exp(log_zero)).log()).sum(dim=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymmetricCrossEntropy:
+    """α L_ce + β L_rce in every phase. Nothing is kept per example.
+
+    Attributes:
+        cross_weight: α, of the cross entropy.
+        reverse_weight: β, of the reverse cross entropy.
+        log_zero: A, what stands for log 0.
+    """
+
+    cross_weight: float = 0.1
+    reverse_weight: float = 1.0
+    log_zero: float = -4.0
+    name: Literal["symmetric_cross_entropy"] = "symmetric_cross_entropy"
+
+    def __post_init__(self) -> None:
+        for field in ("cross_weight", "reverse_weight"):
+            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
+        require(self.log_zero < 0, "log_zero", self.log_zero, "must be below 0")
+
+    def row_width(self, num_classes: int) -> int:
+        """Nothing is kept per example."""
+        return 0
+
+    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
+        """Empty rows (B, 0)."""
+        return as_distribution(given, num_classes)[:, :0]
+
+    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
+        """The given labels."""
+        return as_distribution(given, num_classes)
+
+    def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
+        """α L_ce + β L_rce per example."""
+        reverse = reverse_cross_entropy(logits, given, self.log_zero)
+        return Step(self.cross_weight * cross_entropy(logits, given) + self.reverse_weight * reverse)
