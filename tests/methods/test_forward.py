@@ -158,7 +158,7 @@ def test_the_loop_estimates_at_the_start_of_correction(blobs, make_training):
 
 def test_a_loop_of_ones_own_surveys_through_the_learner(moment):
     learner = LabelLearner(
-        Forward(quantile=1.0),
+        Forward(anchor=0.0),
         torch.tensor([0, 1, 2]),
         three_phases(1, 1, 0, learning_rate=0.1, finetune_rate=0.1),
     )
@@ -204,7 +204,7 @@ def test_noise_without_a_matrix_is_refused(blobs, noise):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"quantile": 0.0},
+        {"anchor": 1.0},
         {"transition": ((1.0, 0.0),)},
         {"transition": ((0.5, 0.4), (0.0, 1.0))},
         {"transition": ((1.5, -0.5), (0.0, 1.0))},

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pencil.engine.learner import Written
 from pencil.engine.runtime import Runtime
+from pencil.models import mean_prediction
 
 
 @dataclass
@@ -30,10 +31,11 @@ class Tally:
     changed: float = 0
 
     def count(self, logits: Tensor, losses: Tensor, given: Tensor) -> None:
-        """Add a batch: logits (B, C), losses (B,), given classes (B,)."""
+        """Add a batch: logits (B, C), or (B, N, C) of several networks, losses (B,), given classes (B,)."""
         self.examples += len(losses)
         self.loss += float(losses.sum())
-        self.agreeing += int((logits.argmax(dim=1) == given).sum())
+        predicted = logits if logits.dim() == 2 else mean_prediction(logits)
+        self.agreeing += int((predicted.argmax(dim=1) == given).sum())
 
     def count_labels(self, written: Written) -> None:
         """Add what a step wrote."""

@@ -2,6 +2,7 @@
 
 from pencil.algorithm import Pencil
 from pencil.methods.base import Look, Method, Surveying, Total
+from pencil.methods.co_teaching import CoTeaching
 from pencil.methods.cross_entropy import CrossEntropy
 from pencil.methods.early_learning import EarlyLearning
 from pencil.methods.forward import Forward
@@ -19,10 +20,12 @@ AnyMethod = (
     | JointOptimization
     | EarlyLearning
     | SparseOverParametrization
+    | CoTeaching
 )
 
 __all__ = [
     "AnyMethod",
+    "CoTeaching",
     "CrossEntropy",
     "EarlyLearning",
     "Forward",

@@ -1,7 +1,7 @@
 """Forward correction (Patrini et al., CVPR 2017): teach the network through the noise.
 
     L = -Σ_j ŷ_j log (Tᵀ f)_j              T[i, j] is the probability that class i is labelled j
-    T̂[i, j] = f_j(x̄ⁱ)                      x̄ⁱ the example at the 97th percentile of f_i
+    T̂[i, j] = f_j(x̄ⁱ)                      x̄ⁱ an example, the anchor, that is sure to be of class i: high in f_i
 
 T̂ is read off the network that the backbone phase trained with cross entropy: an example that it takes for class i
 beyond doubt shows at f_j how often class i is labelled j.
@@ -72,15 +72,16 @@ class Forward:
     Attributes:
         transition: ``estimated`` after the backbone phase (which trains with plain cross entropy), ``noise`` for the
             matrix of the run's own synthetic noise, or the matrix itself.
-        quantile: Where an estimate takes its anchors; 1 is the example the network is surest of.
+        anchor: Where among the N / C examples likeliest to be of a class its anchor lies; 0 is the surest of all. The
+            paper's 97th percentile is 0.3 at 10 classes; at 100 it would lie beyond a class's own examples.
     """
 
     transition: Transition = "estimated"
-    quantile: float = 0.97
+    anchor: float = 0.3
     name: Literal["forward"] = "forward"
 
     def __post_init__(self) -> None:
-        require(0 < self.quantile <= 1, "quantile", self.quantile, "must be above 0 and at most 1")
+        require(0 <= self.anchor < 1, "anchor", self.anchor, "must be at least 0 and below 1")
         if isinstance(self.transition, tuple):
             square = all(len(row) == len(self.transition) for row in self.transition)
             stochastic = square and all(min(row) >= 0 and abs(sum(row) - 1) < 1e-4 for row in self.transition)
@@ -120,7 +121,7 @@ class Forward:
     def survey(self, look: Look, total: Total, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """T̂ from the network's predictions for all examples."""
         classes = len(shared["transition"])
-        return {"transition": estimated_transition(look, total, classes, self.quantile)}
+        return {"transition": estimated_transition(look, total, classes, 1 - self.anchor / classes)}
 
     def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
         """Cross entropy before T̂ is known, then the forward loss."""

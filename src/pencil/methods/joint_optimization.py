@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
 from pencil.methods.checks import require
-from pencil.methods.rows import normalized_or
 
 LabelKind = Literal["soft", "hard"]
 
@@ -34,8 +33,8 @@ def prior_loss(logits: Tensor, prior: Tensor) -> Tensor:
 class JointOptimization:
     """Labels that follow the network's own predictions.
 
-    backbone: the given labels, while predictions are remembered. correction: the average of the remembered ones.
-    finetune: cross entropy with the labels at rest, as the paper's second training has it.
+    backbone: the given labels, while predictions are remembered. correction: the average of the remembered ones, once
+    ``window`` of them are there. finetune: cross entropy with the labels at rest, as in the paper's second training.
 
     A row is the label (C values) and the last ``window`` predictions (window times C, the newest last).
 
@@ -90,12 +89,13 @@ class JointOptimization:
         return Step(self._loss(logits, label), torch.cat([following, latest], dim=1))
 
     def _label(self, remembered: Tensor, otherwise: Tensor) -> Tensor:
-        """The average of the predictions remembered so far, or ``otherwise`` where there is none."""
+        """The average of the remembered predictions where there is a whole window of them, else ``otherwise``."""
         classes = otherwise.shape[1]
-        average = normalized_or(remembered.unflatten(1, (self.window, classes)).sum(dim=1), otherwise)
-        if self.labels == "soft":
-            return average
-        return F.one_hot(average.argmax(dim=1), classes).to(average.dtype)
+        average = remembered.unflatten(1, (self.window, classes)).mean(dim=1)
+        if self.labels == "hard":
+            average = F.one_hot(average.argmax(dim=1), classes).to(average.dtype)
+        whole = remembered[:, :classes].sum(dim=1, keepdim=True) > 0  # the oldest is there
+        return torch.where(whole, average, otherwise)
 
     def _loss(self, logits: Tensor, label: Tensor) -> Tensor:
         loss = cross_entropy(logits, label)

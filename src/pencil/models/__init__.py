@@ -1,19 +1,23 @@
 """Networks: the paper's two for CIFAR, a small CNN, heads for features, and anyone else's by name."""
 
+from pencil.models.pair import Pair, mean_prediction
 from pencil.models.preact_resnet import PreActBlock, PreActResNet
-from pencil.models.registry import build_model, model_names
+from pencil.models.registry import PAIR, build_model, model_names
 from pencil.models.resnet import RESNET18, RESNET34, CifarResNet
 from pencil.models.small import SmallCNN, linear, mlp
 
 __all__ = [
+    "PAIR",
     "RESNET18",
     "RESNET34",
     "CifarResNet",
+    "Pair",
     "PreActBlock",
     "PreActResNet",
     "SmallCNN",
     "build_model",
     "linear",
+    "mean_prediction",
     "mlp",
     "model_names",
 ]

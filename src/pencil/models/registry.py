@@ -12,6 +12,7 @@ from torch import nn
 
 from pencil.errors import ConfigError, did_you_mean
 from pencil.models.external import call, image_channels, timm_model, torchvision_model, user_model
+from pencil.models.pair import Pair
 from pencil.models.preact_resnet import PreActResNet
 from pencil.models.resnet import RESNET18, RESNET34, CifarResNet
 from pencil.models.small import SmallCNN, linear, mlp
@@ -29,6 +30,8 @@ _IMAGE_NETWORKS: Mapping[str, Builder] = {
     "resnet18_cifar": partial(CifarResNet, RESNET18),
     "resnet34_cifar": partial(CifarResNet, RESNET34),
 }
+
+PAIR = "pair"  # two of any network, named by args: name and args
 
 
 def model_names() -> tuple[str, ...]:
@@ -61,6 +64,8 @@ def build_model(
     args = dict(args or {})
     _refuse_sizes(args)
     source, colon, rest = name.partition(":")
+    if name == PAIR:
+        return _pair(num_classes, input_shape, args)
     if not colon:
         return _built_in(name, num_classes, input_shape, args)
     if source == "torchvision":
@@ -81,6 +86,18 @@ def _built_in(name: str, num_classes: int, input_shape: tuple[int, ...], args: d
     _check_args(name, build, args, known=sizes)
     model: nn.Module = call(name, build, **sizes, **args)
     return model
+
+
+def _pair(num_classes: int, input_shape: tuple[int, ...], args: dict[str, Any]) -> nn.Module:
+    """Two networks of one kind that differ in their starting weights."""
+    _check_args(PAIR, _named, args, known={})
+    if "name" not in args:
+        raise ConfigError("model.args.name: missing; a pair needs the name of the network it has twice")
+    return Pair(*(_named(**args, num_classes=num_classes, input_shape=input_shape) for _ in range(2)))
+
+
+def _named(name: str, args: Mapping[str, Any] | None = None, **sizes: Any) -> nn.Module:
+    return build_model(name, args=args, **sizes)
 
 
 def _refuse_sizes(args: Mapping[str, Any]) -> None:

@@ -26,8 +26,8 @@ from pencil.data import (
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError, RunError
-from pencil.methods import AnyMethod, Forward
-from pencil.models import build_model
+from pencil.methods import AnyMethod, CoTeaching, Forward
+from pencil.models import PAIR, build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, noise_matrix, users_code
@@ -50,6 +50,7 @@ def build_training(
 ) -> Training:
     """Everything a run needs, the same on every rank but for the rows it owns."""
     _check_plan(config, runtime)
+    _check_pair(config)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
     check_same_rows(order, runtime)
     rows = order.owned_rows(runtime.rank, runtime.world_size)
@@ -122,6 +123,20 @@ def build_method(config: RunConfig, train: Examples) -> AnyMethod:
             "matrix); use 'estimated', or give the matrix"
         )
     return replace(method, transition=tuple(map(tuple, noise_matrix(noise, train.num_classes).tolist())))
+
+
+def _check_pair(config: RunConfig) -> None:
+    """Co-teaching is for two networks, and two networks are for co-teaching."""
+    taught, pair = isinstance(config.method, CoTeaching), config.model.name == PAIR
+    if taught and not pair:
+        raise ConfigError(
+            f"model.name = {config.model.name!r}: method co_teaching trains two networks; "
+            f"--set model.name=pair --set model.args.name={config.model.name}"
+        )
+    if pair and not taught:
+        raise ConfigError(
+            f"model.name = 'pair': method {config.method.name} trains one network; name that one"
+        )
 
 
 def check_same_rows(order: Order, runtime: Runtime) -> None:
