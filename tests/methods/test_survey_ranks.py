@@ -1,0 +1,84 @@
+"""Two real processes survey as one would, and one process takes over what they learned."""
+
+import os
+import shutil
+import socket
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+from pencil.algorithm import three_phases
+from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_rows
+from pencil.engine import Checkpoints, LabelLearner, Loop, Runtime, Training
+from pencil.methods import Forward
+from pencil.models import build_model
+from pencil.stores import GivenLabels
+
+ROWS, CLASSES = 61, 4
+PHASES = three_phases(1, 2, 0, learning_rate=0.0, finetune_rate=0.0)  # the network stays as it begins
+CPU = torch.device("cpu")
+
+
+def training(runtime, folder, **options):
+    generator = torch.Generator().manual_seed(0)
+    values = 3 * torch.randn(ROWS, 6, generator=generator)
+    labels = GivenLabels.of(torch.randint(CLASSES, (ROWS,), generator=generator), CLASSES)
+    rows = owned_rows(ROWS, runtime.rank, runtime.world_size)
+    mine = Examples(TensorInputs(values), labels, tuple("abcd"), RowNumbers(ROWS)).subset(rows)
+    torch.manual_seed(1)
+    model = build_model("linear", num_classes=CLASSES, input_shape=(6,))
+    return Training(
+        runtime=runtime,
+        model=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.0),
+        learner=LabelLearner(Forward(), mine.labels, PHASES),
+        sampler=EpochSampler(ROWS, 16, 3, runtime.rank, runtime.world_size),
+        preparation=Preparation(device=CPU),
+        train=mine,
+        rows=rows,
+        checkpoints=Checkpoints(folder, runtime, keep=9),
+        **options,
+    )
+
+
+def one_of_two(rank, port, folder):
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    runtime = Runtime.start("cpu")
+    job = training(runtime, folder / "checkpoints", checkpoint_steps=3)
+    assert Loop(job).run()
+    torch.save(job.learner.shared["transition"], folder / f"{rank}.pt")
+    runtime.stop()
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("survey")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    mp.spawn(one_of_two, (port, folder), nprocs=2)
+    return folder
+
+
+def test_two_ranks_learn_what_one_process_learns(two_ranks, tmp_path):
+    found = [torch.load(two_ranks / f"{rank}.pt") for rank in (0, 1)]
+    assert torch.equal(*found)
+    alone = training(Runtime(device=CPU), tmp_path)
+    assert Loop(alone).run()
+    torch.testing.assert_close(found[0], alone.learner.shared["transition"])
+    torch.testing.assert_close(found[0].sum(dim=1), torch.ones(CLASSES))
+
+
+def test_one_process_resumes_with_what_two_ranks_learned(two_ranks, tmp_path):
+    """From step 6, within the epoch that the survey preceded (steps 4 to 7): it is read, not made again."""
+    for step in (3, 6):
+        name = f"step-{step:010d}"
+        shutil.copytree(two_ranks / "checkpoints" / name, tmp_path / name)
+    job = training(Runtime(device=CPU), tmp_path)
+    loop = Loop(job)
+    assert loop.resume()
+    assert loop.step == 6
+    assert torch.equal(job.learner.shared["transition"], torch.load(two_ranks / "0.pt"))
+    assert loop.run()
