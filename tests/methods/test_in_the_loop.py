@@ -19,7 +19,7 @@ from pencil.methods import (
 
 METHODS = {
     "L_q": GeneralizedCrossEntropy(),
-    "truncated L_q": GeneralizedCrossEntropy(threshold=0.3, refresh=2),
+    "truncated L_q": GeneralizedCrossEntropy(threshold=0.3, refresh=1),
     "SCE": SymmetricCrossEntropy(),
     "forward, estimated": Forward(),
     "forward, known": Forward(

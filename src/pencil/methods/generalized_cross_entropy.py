@@ -32,9 +32,9 @@ def generalized_cross_entropy(logits: Tensor, given: Tensor, q: float) -> Tensor
 class GeneralizedCrossEntropy:
     """L_q in every phase; with a threshold, truncated L_q.
 
-    A row is the weight w, 1 or 0, where there is a threshold, and nothing otherwise. During the correction phase a
-    visit in every ``refresh``-th epoch chooses w anew, and from then on it counts; before that phase all weights are 1,
-    after it they rest.
+    A row is the weight w, 1 or 0, where there is a threshold, and nothing otherwise. A visit after every ``refresh``
+    epochs of the correction phase chooses w anew, and from then on it counts. Until then all weights are 1; in the
+    finetune phase they rest.
 
     Attributes:
         q: Between 0 (cross entropy) and 1 (mean absolute error).
@@ -44,7 +44,7 @@ class GeneralizedCrossEntropy:
 
     q: float = 0.7
     threshold: float | None = None
-    refresh: int = 5
+    refresh: int = 10
     name: Literal["generalized_cross_entropy"] = "generalized_cross_entropy"
 
     def __post_init__(self) -> None:
@@ -74,6 +74,7 @@ class GeneralizedCrossEntropy:
         limit = (1 - self.threshold**self.q) / self.q
         weight = rows[:, 0].to(loss.dtype)
         weighted = weight * loss + (1 - weight) * limit
-        if moment.phase.name != "correction" or int(moment.elapsed) % self.refresh:
+        epoch = int(moment.elapsed)
+        if moment.phase.name != "correction" or not epoch or epoch % self.refresh:
             return Step(weighted)
         return Step(weighted, (loss.detach() < limit).to(rows.dtype)[:, None])
