@@ -50,11 +50,10 @@ def estimated_transition(look: Look, total: Total, num_classes: int, quantile: f
         bins = bins_of(probs) + BINS * torch.arange(num_classes)
         counts += torch.bincount(bins.flatten(), minlength=BINS * num_classes).view_as(counts)
     at = _quantile_bins(total(counts), quantile)
-    sums = torch.zeros(num_classes, num_classes + 1, dtype=torch.float64)
+    sums = torch.zeros(num_classes, num_classes, dtype=torch.float64)
     for _, probs in look():
-        anchors = (bins_of(probs) == at).double()
-        sums += anchors.T @ torch.cat([probs.double(), torch.ones(len(probs), 1)], dim=1)
-    rows = total(sums)[:, :-1]
+        sums += (bins_of(probs) == at).double().T @ probs.double()
+    rows = total(sums)
     return (rows / rows.sum(dim=1, keepdim=True)).float()
 
 
