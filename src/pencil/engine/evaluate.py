@@ -51,13 +51,18 @@ def _logits(model: nn.Module, prepared: Tensor, runtime: Runtime) -> Tensor:
     return logits
 
 
+def equal_passes(num_rows: int, runtime: Runtime) -> int:
+    """How many batches the rank with the largest share of these rows has."""
+    largest_share = -(-num_rows // runtime.world_size)
+    return -(-largest_share // BATCH)
+
+
 def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime) -> float:
     """The share of examples whose prediction is their given label; the ranks divide the work."""
     mine = span(len(examples), runtime.rank, runtime.world_size)
     rows = torch.arange(mine.start, mine.stop)
     labels = examples.labels.hard
-    largest_share = -(-len(examples) // runtime.world_size)
-    passes = -(-largest_share // BATCH)
+    passes = equal_passes(len(examples), runtime)
     right = sum(
         int((probs.argmax(dim=1) == labels[batch]).sum())
         for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime, passes=passes)

@@ -23,7 +23,7 @@ from pencil.data.ownership import span
 from pencil.data.prepare import Preparation
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.engine.checkpoint import Checkpoints
-from pencil.engine.evaluate import accuracy, predictions
+from pencil.engine.evaluate import accuracy, equal_passes, predictions
 from pencil.engine.events import Clock, Events
 from pencil.engine.learner import LabelLearner
 from pencil.engine.parallel import backbone, is_parallel, synchronised
@@ -160,8 +160,17 @@ class Loop:
         rows = torch.arange(len(job.train))
 
         def look() -> Iterator[tuple[Tensor, Tensor]]:
-            job.runtime.agree_on_buffers(job.model)
-            return predictions(job.model, job.train.inputs, rows, job.preparation, job.runtime, job.workers)
+            job.runtime.agree_on_buffers(job.backbone)
+            passes = equal_passes(job.sampler.num_rows, job.runtime)
+            return predictions(
+                job.backbone,
+                job.train.inputs,
+                rows,
+                job.preparation,
+                job.runtime,
+                job.workers,
+                passes,
+            )
 
         job.learner.survey(look, job.runtime.total)
 
