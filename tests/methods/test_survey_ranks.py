@@ -27,7 +27,7 @@ def training(runtime, folder, **options):
     rows = owned_rows(ROWS, runtime.rank, runtime.world_size)
     mine = Examples(TensorInputs(values), labels, tuple("abcd"), RowNumbers(ROWS)).subset(rows)
     torch.manual_seed(1)
-    model = build_model("linear", num_classes=CLASSES, input_shape=(6,))
+    model = runtime.network(build_model("linear", num_classes=CLASSES, input_shape=(6,)))
     return Training(
         runtime=runtime,
         model=model,

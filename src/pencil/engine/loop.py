@@ -7,6 +7,7 @@ that was stopped anywhere continues exactly.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass, field
@@ -99,7 +100,7 @@ class Loop:
         """Train; True when the plan is finished, False when a signal stopped it (with a checkpoint)."""
         steps = self.training.sampler.steps
         self._tell("begin")
-        with StopRequest() as stop:
+        with self._saving_ends(), StopRequest() as stop:
             while self.step < self.total_steps:
                 epoch, done = divmod(self.step, steps)
                 if not self._run_epoch(epoch, done, stop):
@@ -107,6 +108,17 @@ class Loop:
         self._save(wait=True)
         self._tell("end")
         return True
+
+    @contextlib.contextmanager
+    def _saving_ends(self) -> Iterator[None]:
+        """Whatever ends training, a checkpoint that is being written is still worth having."""
+        try:
+            yield
+        except BaseException:
+            if self.training.checkpoints is not None:
+                with contextlib.suppress(Exception):  # what ended training counts
+                    self.training.checkpoints.wait()
+            raise
 
     def resume(self) -> bool:
         """Continue from the newest whole checkpoint, if there is one."""
