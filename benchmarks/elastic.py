@@ -11,7 +11,6 @@ the labels and the model of an undisturbed run. ``seconds_median``: from start t
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import random
@@ -29,12 +28,14 @@ from typing import Any
 import numpy as np
 from common import finish
 
+from pencil.run import RunDirectory, learned_labels
+
 ROWS, DIMS, CLASSES = 3000, 32, 10
 STEPS = 7 * ROWS // 60
 LIMIT = 180.0  # seconds until a run is given up
 TRAIN = ("--noise", "symmetric:0.3", "--epochs", "1,4,2", "--quiet", "--json")
 SETTINGS = ("train.batch_size=60", "checkpoint.steps=7", "method.label_rate=2.0")
-Disturb = Callable[["subprocess.Popen[str]", Path], dict[str, Any]]
+Disturb = Callable[["subprocess.Popen[bytes]", Path], dict[str, Any]]
 # Without the first, torchrun's own restart is flaky: the ranks' meeting place dies with the worker that held it.
 ENVIRONMENT = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -78,7 +79,7 @@ def all_runs(folder: Path, runs: int, draw: random.Random) -> list[dict[str, Any
 def one_run(folder: Path, name: str, disturb: Disturb) -> dict[str, Any]:
     """Start, disturb, wait for the end."""
     out, begun, told = folder / name, time.monotonic(), dict[str, Any]()
-    process = subprocess.Popen(command(folder, out), env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command(folder, out), env=ENVIRONMENT, stdout=subprocess.DEVNULL)
     try:
         told |= disturb(process, out)
         process.wait(LIMIT)
@@ -103,7 +104,7 @@ def command(folder: Path, out: Path) -> list[str]:
 
 
 def kill_worker(
-    rank: int, step: int, delay: float, launcher: subprocess.Popen[str], out: Path
+    rank: int, step: int, delay: float, launcher: subprocess.Popen[bytes], out: Path
 ) -> dict[str, Any]:
     """Kill the worker of a rank some moments after the first checkpoint from a step on."""
     while (found := newest_step(out)) < step and launcher.poll() is None:
@@ -134,16 +135,10 @@ def rank_of(process: int) -> int | None:
 
 def rows_are_whole(out: Path) -> bool:
     """Whether the labels name every row exactly once."""
-    file = out / "labels.csv"
     if not (out / "summary.json").exists():
         return False
-    subprocess.run(
-        [sys.executable, "-m", "pencil", "labels", str(out), "--out", str(file)],
-        check=True,
-        stderr=subprocess.DEVNULL,
-    )
-    with file.open(newline="") as text:
-        return sorted(int(line["id"]) for line in csv.DictReader(text)) == list(range(ROWS))
+    chunks, _ = learned_labels(RunDirectory.open(out))
+    return sorted(int(row) for chunk in chunks for row in chunk.ids) == list(range(ROWS))
 
 
 def same_results(out: Path, expected: Path) -> bool:
