@@ -14,6 +14,7 @@ from torch import Tensor
 from pencil.algorithm import TopRows
 from pencil.errors import ConfigError
 from pencil.stores.base import allocate
+from pencil.stores.half import from_half_bits, to_half_bits
 
 SHORT = 1 << 16  # classes that 16 bits tell apart
 MOST = 1 << 24  # and 24 bits
@@ -64,24 +65,23 @@ class TopStore:
         k, high = self.k, self._high
         records = torch.empty(len(rows), self._records.shape[1], dtype=torch.int16)
         records[:, :k] = rows.classes  # int16 keeps the low 16 bits
+        records[:, k + high :] = to_half_bits(
+            torch.cat([rows.values, rows.rest], dim=1).clamp_(-LARGEST, LARGEST)
+        )
         if high:
             upper = torch.zeros(len(rows), 2 * high, dtype=torch.uint8)
             upper[:, :k] = rows.classes >> 16
             records[:, k : k + high] = upper.view(torch.int16)
-        entries = records.view(torch.float16)[:, k + high :]
-        entries[:, :k] = rows.values
-        entries[:, k:] = rows.rest
-        entries.clamp_(-LARGEST, LARGEST)
         return records
 
     def unpacked(self, records: Tensor) -> TopRows:
         """The entries that records hold."""
         k, high = self.k, self._high
-        classes = records.view(torch.uint16)[:, :k].long()
+        classes = records[:, :k].long().bitwise_and_(0xFFFF)
         if high:
             upper = records[:, k : k + high].contiguous().view(torch.uint8)
             classes += upper[:, :k].long() << 16
-        entries = records.view(torch.float16)[:, k + high :].float()
+        entries = from_half_bits(records[:, k + high :])
         return TopRows(classes, entries[:, :k], entries[:, k:], self.num_classes)
 
     @property
