@@ -57,9 +57,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     """
     if RunDirectory(out).was_begun_by_this_job(config):
         return resume(out, listeners)
-    directory = RunDirectory.vacant(
-        out
-    )  # no rank makes it before all have looked: they meet in build_training
+    directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     runtime = build_runtime(config)
     try:
         prepared = prepare_examples(config.data, config.seed)
