@@ -31,6 +31,7 @@ from pencil.algorithm import Pencil, Phase, TopPencil, TopRows, moment_at
 from pencil.engine import Checkpoints, Runtime
 from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.stores import RowStore, StoreChoice, TopStore, free_memory
+from pencil.stores.choice import SHARE
 
 CORRECTING = moment_at((Phase(name="correction", epochs=1, learning_rate=0.1),), 0.0)
 CHUNK = 1 << 18  # rows made at once
@@ -58,7 +59,7 @@ def main() -> None:
 def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
     """Create the table and put it through everything."""
     rows, classes, k = arguments.rows, arguments.classes, arguments.k
-    mapped = rows * StoreChoice(k).bytes_per_row(classes) > 0.4 * free_memory()
+    mapped = rows * StoreChoice(k).bytes_per_row(classes) > SHARE * free_memory()
     choice, method = StoreChoice(k, mapped=mapped), TopPencil(Pencil(), k)
     begun = time.perf_counter()
     store = choice.make(rows, classes, folder)
