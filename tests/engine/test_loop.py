@@ -95,7 +95,7 @@ def test_every_epoch_has_its_metrics(blobs, pencil_run):
     for values in epochs:
         assert values.keys() == {
             *("epoch", "phase", "learning_rate", "loss", "train_agreement"),
-            *("labels_changed", "test_accuracy", "labels_correct", "seconds"),
+            *("labels_changed", "forward_passes", "test_accuracy", "labels_correct", "seconds"),
         }
         assert values["seconds"] > 0
         assert 0 <= values["train_agreement"] <= 1

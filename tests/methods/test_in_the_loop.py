@@ -64,6 +64,17 @@ def cross_entropy_accuracy(blobs, make_training):
 PLAN = {"epochs": (8, 22, 10), "rate": 0.1, "evaluate_every": 99}
 
 
+@pytest.mark.parametrize(("kind", "passes"), [("L_q", (1, 1, 1)), ("forward, estimated", (1, 3, 1))])
+def test_an_epoch_tells_its_forward_passes_surveys_included(blobs, make_training, kind, passes):
+    notes = Last()
+    training = make_training(blobs, method=METHODS[kind], epochs=(1, 1, 1))
+    told = []
+    notes.hear = lambda event: told.append(event.values["forward_passes"]) if event.kind == "epoch" else None
+    training.events.listeners = (notes,)
+    assert Loop(training).run()
+    assert told == [len(blobs.train) * count for count in passes]
+
+
 @pytest.mark.parametrize("kind", METHODS)
 def test_on_noisy_labels_every_method_beats_cross_entropy(blobs, make_training, cross_entropy_accuracy, kind):
     last = last_epoch(make_training(blobs, method=METHODS[kind], **PLAN))

@@ -174,7 +174,7 @@ class Loop:
         def look() -> Iterator[tuple[Tensor, Tensor]]:
             job.runtime.agree_on_buffers(job.backbone)
             passes = equal_passes(job.sampler.num_rows, job.runtime)
-            return predictions(
+            seen = predictions(
                 job.backbone,
                 job.train.inputs,
                 rows,
@@ -183,6 +183,7 @@ class Loop:
                 job.workers,
                 passes,
             )
+            return self.tally.count_forward(seen)
 
         job.learner.survey(look, job.runtime.total)
 
@@ -250,6 +251,7 @@ class Loop:
             "loss": totals.loss / totals.examples,
             "train_agreement": totals.agreeing / totals.examples,
             "labels_changed": int(self.changed),
+            "forward_passes": int(totals.forward),
             **self._accuracies(epoch),
         }
         metrics["seconds"] = round(self._seconds, 4)

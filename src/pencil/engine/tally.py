@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 
 import torch
@@ -22,6 +23,7 @@ class Tally:
         agreeing: How many predictions were the given label.
         moved: How many label rows were written.
         changed: How many of those now suggest another class than the given one.
+        forward: Examples sent forward through a network, surveys included; each of several networks counts.
     """
 
     examples: float = 0
@@ -29,13 +31,21 @@ class Tally:
     agreeing: float = 0
     moved: float = 0
     changed: float = 0
+    forward: float = 0
 
     def count(self, logits: Tensor, losses: Tensor, given: Tensor) -> None:
         """Add a batch: logits (B, C), or (B, N, C) of several networks, losses (B,), given classes (B,)."""
         self.examples += len(losses)
+        self.forward += len(losses) * (1 if logits.dim() == 2 else logits.shape[1])
         self.loss += float(losses.sum())
         predicted = logits if logits.dim() == 2 else mean_prediction(logits)
         self.agreeing += int((predicted.argmax(dim=1) == given).sum())
+
+    def count_forward(self, seen: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Add what a survey sends forward, as it goes: (rows (B,), predictions)."""
+        for rows, predicted in seen:
+            self.forward += len(rows)
+            yield rows, predicted
 
     def count_labels(self, written: Written) -> None:
         """Add what a step wrote."""
