@@ -39,6 +39,36 @@ def symmetric(rate=0.4, **values):
     return RateNoise(kind="symmetric", rate=rate, **values)
 
 
+# ceilings
+
+
+def test_the_clean_ceiling_learns_the_truth_and_the_oracle_only_from_right_rows(section, clean):
+    noise = {"noise": symmetric(), "validation": 0.25}
+    given, best, oracle = (
+        prepare_examples(section(**noise, ceiling=ceiling), seed=1) for ceiling in (None, "clean", "oracle")
+    )
+    assert torch.equal(best.train.labels.values, given.train.reference)
+    assert torch.equal(best.validation.labels.values, given.validation.reference)
+    right = given.train.labels.values == given.train.reference
+    assert 0 < int(right.sum()) < len(right)
+    assert list(oracle.train.ids) == [given.train.ids[row] for row in right.nonzero()[:, 0].tolist()]
+    assert torch.equal(oracle.train.labels.values, oracle.train.reference)
+    assert torch.equal(oracle.validation.labels.values, given.validation.labels.values)
+
+
+@pytest.mark.parametrize("ceiling", ["clean", "oracle"])
+def test_a_ceiling_without_the_truth_is_refused(section, ceiling):
+    with pytest.raises(
+        ConfigError, match=rf"data.ceiling: '{ceiling}' needs the true labels.*set data.noise"
+    ):
+        prepare_examples(section(ceiling=ceiling), seed=0)
+
+
+def test_an_oracle_without_a_single_right_row_is_refused(section):
+    with pytest.raises(DataError, match="no given label is right"):
+        prepare_examples(section(noise=RateNoise(kind="circular", rate=1.0), ceiling="oracle"), seed=0)
+
+
 # noise
 
 

@@ -73,6 +73,10 @@ class DataSection(Section):
         default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
     )
     augment: Augment | None = None
+    ceiling: Literal["clean", "oracle"] | None = Field(
+        default=None,
+        description="to compare with: train on the true labels, or only on rows whose given label is right",
+    )
 
 
 class FeaturesData(DataSection):

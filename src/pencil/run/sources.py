@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -70,8 +70,12 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
         train = train.with_labels(noisy_labels(train, data.noise, seed))
     if data.limit is not None and data.limit < len(train):
         train = train.subset(_shuffled(len(train), mixed_seed(seed, LIMIT))[: data.limit].sort().values)
+    if data.ceiling == "clean":
+        train = replace(
+            train, labels=GivenLabels.of(_truth(train, data), train.num_classes, train.labels.trusted)
+        )
     if not data.validation:
-        return Prepared(train, None, splits.test, splits.skipped)
+        return Prepared(_of_ceiling(train, data), None, splits.test, splits.skipped)
     order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
     held = round(len(train) * data.validation)
     if held == 0 or held == len(train):
@@ -80,7 +84,26 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             "set another share, or 0 to hold out nothing"
         )
     kept, out = order[held:].sort().values, order[:held].sort().values
-    return Prepared(train.subset(kept), train.subset(out), splits.test, splits.skipped)
+    return Prepared(_of_ceiling(train.subset(kept), data), train.subset(out), splits.test, splits.skipped)
+
+
+def _of_ceiling(train: Examples, data: Data) -> Examples:
+    """For the oracle only the rows whose given label is right; otherwise all. Held-out rows stay as given."""
+    if data.ceiling != "oracle":
+        return train
+    right = (train.labels.hard == _truth(train, data)).nonzero()[:, 0]
+    if not len(right):
+        raise DataError("data.ceiling: 'oracle', but no given label is right; lower data.noise.rate")
+    return train.subset(right)
+
+
+def _truth(train: Examples, data: Data) -> Tensor:
+    if train.reference is None:
+        raise ConfigError(
+            f"data.ceiling: {data.ceiling!r} needs the true labels, which {data.path} does not tell; set data.noise, "
+            "which is laid over them, or leave data.ceiling out"
+        )
+    return train.reference
 
 
 def read_splits(data: Data) -> Splits:
