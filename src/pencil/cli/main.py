@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from pencil._version import __version__
+from pencil.cli.bench import bench
 from pencil.cli.index import index
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
 from pencil.errors import ConfigError, PencilError
@@ -241,6 +242,7 @@ def show(context: click.Context, name: str, json_: bool) -> None:
     print_json(config.table()) if json_ else click.echo(config.toml(), nl=False)
 
 
+cli.add_command(bench)
 cli.add_command(index)
 
 

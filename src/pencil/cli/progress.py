@@ -103,8 +103,11 @@ def describe_epoch(event: Event) -> str:
 def time_left(event: Event) -> str:
     """Time left as h:mm:ss, or m:ss."""
     seconds: Any = event.values.get("seconds_left")
-    if seconds is None:
-        return "?"
+    return "?" if seconds is None else duration(seconds)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as h:mm:ss, or m:ss."""
     hours, rest = divmod(round(seconds), 3600)
     minutes, last = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{last:02}" if hours else f"{minutes}:{last:02}"

@@ -1,0 +1,120 @@
+"""One run of a grid: carried out or continued, then measured against the truth where it is known."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pencil.config import RunConfig
+from pencil.data import Examples
+from pencil.engine import predictions, read_json_lines
+from pencil.errors import RunError
+from pencil.results import describe_environment, read_json
+from pencil.run import RunDirectory, learned_labels, prepare_examples, resume, train
+from pencil.run.build import build_runtime, trained_network
+
+MEASURES = "measures.json"
+
+
+def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
+    """The measures of the run in ``folder``: begun, continued or found finished, whatever is there.
+
+    Checkpoints and label parts go once the measures are on disk, unless ``keep``.
+    """
+    if (folder / MEASURES).is_file():
+        return read_json(folder / MEASURES)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        begun = (folder / "config.toml").is_file()
+        directory = resume(folder) if begun else train(config, folder)
+        if not directory.is_finished:
+            raise RunError(f"{folder} was stopped; run the grid again to continue it")
+        measures = measure(directory)
+    measures["warnings"] = sorted({str(warning.message) for warning in caught})
+    _write(folder / MEASURES, measures)
+    if not keep:
+        shutil.rmtree(directory.checkpoints, ignore_errors=True)
+        shutil.rmtree(directory.labels, ignore_errors=True)
+    return measures
+
+
+def measure(directory: RunDirectory) -> dict[str, Any]:
+    """What a finished run's line in the results says besides which cell it is; shares from 0 to 1."""
+    config, summary = directory.config, directory.summary
+    examples = prepare_examples(config.data, config.seed).train
+    metrics = read_json_lines(directory.metrics)
+    environment = {name: value for name, value in describe_environment().items() if name != "command"}
+    return {
+        "test_last": summary["last"].get("test_accuracy"),
+        "test_best": summary.get("best", {}).get("test_accuracy"),
+        **_labels(directory, config, examples),
+        "examples": len(examples),
+        "seconds": summary["seconds"],
+        "forward_passes": sum(line["forward_passes"] for line in metrics),
+        "alarms": summary["alarms"],
+        "version": environment.pop("pencil"),
+        "environment": environment,
+    }
+
+
+def _labels(directory: RunDirectory, config: RunConfig, examples: Examples) -> dict[str, Any]:
+    """Right labels before and after, and how well wrong ones are found; None where the truth is not known."""
+    truth, given = examples.reference, examples.labels.hard
+    learns = learns_labels(config, examples.num_classes)
+    detector = "labels" if learns else "network"
+    if truth is None:
+        unknown = ("labels_before", "labels_after", "precision", "recall", "f1")
+        return {"detector": detector, **dict.fromkeys(unknown)}
+    suggested = _learned(directory) if learns else _predicted(directory, examples)
+    return {
+        "detector": detector,
+        "labels_before": _share(given == truth),
+        "labels_after": _share((suggested if learns else given) == truth),
+        **detection(given != truth, suggested != given),
+    }
+
+
+def learns_labels(config: RunConfig, num_classes: int) -> bool:
+    """Whether the method keeps a belief about every class per example; the others hand back the given labels."""
+    return config.method.row_width(num_classes) >= num_classes
+
+
+def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:
+    """Precision, recall and F1 of suspecting (N,) what is wrong (N,); None where nothing is to be divided by."""
+    hits = int((wrong & suspected).sum())
+    suspects, faults = int(suspected.sum()), int(wrong.sum())
+    return {
+        "precision": hits / suspects if suspects else None,
+        "recall": hits / faults if faults else None,
+        "f1": 2 * hits / (suspects + faults) if faults else None,
+    }
+
+
+def _learned(directory: RunDirectory) -> Tensor:
+    chunks, _ = learned_labels(directory)
+    return torch.cat([chunk.distribution.max(dim=1).indices for chunk in chunks])
+
+
+def _predicted(directory: RunDirectory, examples: Examples) -> Tensor:
+    """The trained network's classes for its own training rows: one pass over them."""
+    runtime = build_runtime(directory.config)
+    model, preparation, _ = trained_network(directory, runtime)
+    rows = torch.arange(len(examples))
+    seen = predictions(model, examples.inputs, rows, preparation, runtime)
+    return torch.cat([probabilities.argmax(dim=1) for _, probabilities in seen])
+
+
+def _share(right: Tensor) -> float:
+    return float(right.double().mean())
+
+
+def _write(path: Path, values: dict[str, Any]) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(values) + "\n", encoding="utf-8")
+    partial.replace(path)

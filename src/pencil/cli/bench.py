@@ -1,0 +1,220 @@
+"""``pencil bench``: carry out a grid of runs, and make tables of its results."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pencil.cli.output import is_terminal, percent, print_json, print_pairs, say
+from pencil.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pencil.bench import Finished, Outcome
+
+STOPPED, FAILED = 3, 1  # exit codes
+METRICS = (
+    *("last", "best", "labels_before", "labels_after"),
+    *("precision", "recall", "f1", "seconds", "forward_passes"),
+)
+
+
+class _Bench(click.Group):
+    """A group whose first word may be a grid file instead of a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Bench)
+def bench() -> None:
+    """Compare methods: bench GRID.toml runs, bench table shows.
+
+    `pencil bench GRID.toml` carries out every cell of the grid (see: pencil bench run --help), `pencil bench table
+    FOLDER` makes tables of what is there.
+    """
+
+
+@bench.command()
+@click.argument("grid", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for results. [default: bench/<grid's name>]"
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Processes at a time, of one thread each. [default: all cores]"
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="AXIS=NAMES",
+    help="Only these cells, e.g. method=pencil,cross_entropy; AXIS is data, noise, method or variant.",
+)
+@click.option("--seeds", type=int, help="Only the first so many seeds.")
+@click.option("--keep", is_flag=True, help="Leave checkpoints and label parts in the run folders.")
+@click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def run(
+    grid: Path,
+    out: Path | None,
+    jobs: int | None,
+    only: tuple[str, ...],
+    seeds: int | None,
+    keep: bool,
+    json_: bool,
+    quiet: bool,
+) -> None:
+    """Carry out the cells of GRID that have no result yet.
+
+    GRID is a TOML file: data, noises, methods, variants and seeds to combine; docs/bench.md has its grammar. Killed or
+    stopped, the same command goes on where it was. Exit code 1: some cells failed; 3: stopped by a signal.
+    """
+    from pencil.bench import Grid, run_grid
+
+    folder = out or Path("bench") / grid.stem
+    tell = _silent if quiet else _Bar() if is_terminal() else _Lines()
+    try:
+        outcome = run_grid(
+            Grid.read(grid),
+            folder,
+            only=only,
+            seeds=seeds,
+            jobs=jobs or os.cpu_count() or 1,
+            keep=keep,
+            tell=tell,
+        )
+    finally:
+        tell.close()
+    _write_parquet(folder, outcome)
+    _report(folder, outcome, json_)
+
+
+@bench.command()
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "style", type=click.Choice(["markdown", "latex"]), default="markdown", show_default=True
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    type=click.Choice(METRICS),
+    help="What to show; may be given several times. [default: best and last]",
+)
+@click.option("--against", metavar="METHOD", help="Add differences to this method, paired by seed.")
+def table(results: Path, style: Any, metrics: tuple[str, ...], against: str | None) -> None:
+    """Tables of RESULTS: methods by noises, over the seeds.
+
+    RESULTS is the folder that pencil bench wrote, or its results.jsonl.
+    """
+    from pencil.bench import compare, read_results, tabulate
+
+    lines = read_results(results)
+    click.echo(tabulate(lines, metrics, style))
+    if against is not None:
+        click.echo("\n" + compare(lines, against, metrics or ("last",), style))
+
+
+def describe(finished: Finished) -> str:
+    """A run that ended, in a few words."""
+    cell, answer = finished.cells[0], finished.answer
+    if answer.measures is None:
+        return f"{cell}  failed: {answer.error}"
+    last = answer.measures["test_last"]
+    return f"{cell}  {f'test {percent(last)}' if last is not None else 'done'}"
+
+
+class _Silent:
+    def __call__(self, finished: Finished) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+_silent = _Silent()
+
+
+class _Lines:
+    """A line per run, with the time left at the pace so far."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+
+    def __call__(self, finished: Finished) -> None:
+        say(f"{finished.done}/{finished.total}  {describe(finished)}  {self._left(finished)} left")
+
+    def _left(self, finished: Finished) -> str:
+        from pencil.cli.progress import duration
+
+        done, total = finished.done, finished.total
+        return duration((time.monotonic() - self._begun) / done * (total - done))
+
+    def close(self) -> None:
+        pass
+
+
+class _Bar(_Lines):
+    """A bar, the time left and the run that ended last; failures stay above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        super().__init__()
+        columns = (
+            BarColumn(bar_width=12),
+            TextColumn("{task.completed}/{task.total}  {task.fields[left]} left  {task.fields[last]}"),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True))
+        self._task = self._progress.add_task("", total=None, left="?", last="")
+        self._progress.start()
+
+    def __call__(self, finished: Finished) -> None:
+        if finished.answer.measures is None:
+            self._progress.console.print(describe(finished), markup=False, highlight=False)
+        self._progress.update(
+            self._task,
+            completed=finished.done,
+            total=finished.total,
+            left=self._left(finished),
+            last=describe(finished),
+        )
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _write_parquet(folder: Path, outcome: Outcome) -> None:
+    from pencil.bench import write_parquet
+
+    try:
+        if outcome.lines:
+            write_parquet(folder / "results.parquet", outcome.lines)
+    except MissingExtraError as error:
+        say(f"no results.parquet: {error}")
+
+
+def _report(folder: Path, outcome: Outcome, json_: bool) -> None:
+    counts = {
+        "results": len(outcome.lines),
+        "skipped": outcome.skipped,
+        "failed": len(outcome.failed),
+        "missing": outcome.missing,
+    }
+    if json_:
+        print_json({"bench": str(folder), **counts, "errors": outcome.failed})
+    else:
+        print_pairs({"bench": folder, **counts})
+        for cell, error in outcome.failed.items():
+            say(f"failed: {cell}: {error}")
+        say(f"next: pencil bench table {folder}")
+    if outcome.missing:
+        sys.exit(STOPPED)
+    if outcome.failed:
+        sys.exit(FAILED)
