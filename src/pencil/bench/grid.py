@@ -171,7 +171,9 @@ class Grid:
         if method not in CEILINGS or not self.table.get("ceilings"):
             settings = _settings_of("method", self._layer("method", method))
             own = settings.get("method", {})
-            return lay_over(table, {**settings, "method": {"name": method, **own} if isinstance(own, dict) else own})
+            return lay_over(
+                table, {**settings, "method": {"name": method, **own} if isinstance(own, dict) else own}
+            )
         table = lay_over(table, {"method": {"name": "cross_entropy"}, "data": {"ceiling": method}})
         if method == CLEAN and table["data"].get("noise"):
             table["data"]["noise"] = dict(NO_NOISE)  # so that one training serves every noise
@@ -182,13 +184,22 @@ class Grid:
         found: dict[str, str] = {}
         for place in self._places():
             where = " ".join(place[axis] for axis in AXES if place[axis] != DEFAULT)
+            for line in self._mistakes(place):
+                found.setdefault(line, where)
+        return [f"{line} (in {where})" for line, where in found.items()]
+
+    def _mistakes(self, place: Mapping[str, str]) -> Iterator[str]:
+        try:
+            table = self._settings(place, self.seeds[0])
+        except ConfigError as error:
+            yield str(error)
+            return
+        for check in (expand_variables, RunConfig.of):
             try:
-                self._cell(place, self.seeds[0])
+                check(table)
             except ConfigError as error:
                 lines = str(error).splitlines()
-                for line in lines[1:] if lines[0].endswith("wrong:") else lines:
-                    found.setdefault(line.strip(), where)
-        return [f"{line} (in {where})" for line, where in found.items()]
+                yield from (line.strip() for line in lines if not line.endswith("wrong:"))
 
 
 def _settings_of(kind: str, layer: Mapping[str, Any]) -> Table:

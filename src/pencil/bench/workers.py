@@ -108,6 +108,7 @@ class _Worker:
         self._process.join()
 
     def ask_to_stop(self) -> None:
+        self.connection.close()
         self._process.terminate()
 
     def wait(self) -> None:
@@ -133,9 +134,9 @@ def work(connection: Connection) -> None:
     while True:
         try:
             job = Job(**json.loads(connection.recv_bytes()))
-        except EOFError:
+            connection.send_bytes(json.dumps(asdict(_answer(job))).encode())
+        except (EOFError, OSError):  # nobody asks any more, or nobody listens
             return
-        connection.send_bytes(json.dumps(asdict(_answer(job))).encode())
 
 
 def _answer(job: Job) -> Answer:

@@ -1,0 +1,70 @@
+"""What a finished run of a grid is measured by."""
+
+import json
+
+import pytest
+import torch
+
+from pencil.bench import Grid
+from pencil.bench.measure import MEASURES, carry_out, detection
+from pencil.run import prepare_examples
+
+
+@pytest.fixture(scope="module")
+def configs(grid_file):
+    cells = Grid.read(grid_file).cells(["noise=symmetric_40"], seeds=1)
+    return {cell.method: cell.config for cell in cells}
+
+
+def test_detection_by_hand():
+    wrong = torch.tensor([1, 1, 1, 0, 0, 0], dtype=torch.bool)
+    suspected = torch.tensor([1, 0, 0, 1, 0, 0], dtype=torch.bool)
+    assert detection(wrong, suspected) == {
+        "precision": 1 / 2,
+        "recall": 1 / 3,
+        "f1": pytest.approx(2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3)),
+    }
+    nothing = torch.zeros(6, dtype=torch.bool)
+    assert detection(nothing, suspected) == {"precision": 0.0, "recall": None, "f1": None}
+    assert detection(wrong, nothing) == {"precision": None, "recall": 0.0, "f1": 0.0}
+
+
+@pytest.mark.parametrize(("method", "detector"), [("pencil", "labels"), ("cross_entropy", "network")])
+def test_a_run_is_carried_out_measured_and_trimmed(configs, tmp_path, method, detector):
+    config, folder = configs[method], tmp_path / "run"
+    found = carry_out(config, folder, keep=False)
+    train = prepare_examples(config.data, config.seed).train
+    before = float((train.labels.hard == train.reference).double().mean())
+    assert found["detector"] == detector
+    assert found["labels_before"] == before
+    assert found["labels_after"] > 0.9 if method == "pencil" else found["labels_after"] == before
+    assert found["f1"] > 0.9
+    assert found["forward_passes"] == 10 * len(train) == 10 * found["examples"]
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert found["test_last"] == metrics[-1]["test_accuracy"]
+    validated = [line for line in metrics if "validation_accuracy" in line]
+    assert len(validated) == 3
+    best = max(validated, key=lambda line: line["validation_accuracy"])
+    assert found["test_best"] == best["test_accuracy"]
+    assert not (folder / "checkpoints").exists()
+    assert not (folder / "labels").exists()
+    assert carry_out(config, folder, keep=False) == found
+
+
+def test_kept_a_run_has_its_checkpoints_and_labels_and_can_be_measured_again(configs, tmp_path):
+    folder = tmp_path / "run"
+    found = carry_out(configs["pencil"], folder, keep=True)
+    assert list((folder / "checkpoints").glob("step-*"))
+    assert list((folder / "labels").glob("*"))
+    (folder / MEASURES).unlink()
+    assert carry_out(configs["pencil"], folder, keep=False) == found
+
+
+def test_without_the_truth_only_accuracies_are_told(configs, tmp_path):
+    table = configs["cross_entropy"].table()
+    del table["data"]["noise"]
+    found = carry_out(type(configs["pencil"]).of(table), tmp_path / "run", keep=False)
+    assert [found[name] for name in ("labels_before", "labels_after", "precision", "recall", "f1")] == [
+        None
+    ] * 5
+    assert found["test_last"] > 0.9
