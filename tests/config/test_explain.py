@@ -78,7 +78,7 @@ def test_an_unknown_setting_in_a_nested_table_too(path, value, field, meant):
         (
             {"data.coarse": True},
             "data.coarse: unknown setting; "
-            "known: augment, keys, kind, labels, limit, noise, normalize, path, validation",
+            "known: augment, keys, kind, labels, limit, noise, normalize, path, per_class, validation",
         ),
         ({"method": {"name": "cross_entropy", "pull": 1.0}}, "method.pull: unknown setting; known: name"),
         (
@@ -181,7 +181,11 @@ def test_a_missing_setting_of_a_phase_is_named_by_number():
     ("field", "value", "hint"),
     [
         ("data.kind", "cifar11", "did you mean 'cifar10'?"),
-        ("data.kind", "zzz", "known: cifar10, cifar100, features, folder, idx, manifest, python, shards"),
+        (
+            "data.kind",
+            "zzz",
+            "known: cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, python, shards",
+        ),
         ("method.name", "pencl", "did you mean 'pencil'?"),
         ("method.name", "zzz", f"known: {', '.join(METHODS)}"),
         ("data.noise.kind", "symetric", "did you mean 'symmetric'?"),
@@ -199,7 +203,8 @@ def test_an_unknown_kind_is_told_the_known_ones(field, value, hint):
     [
         (
             {"data.kind": ABSENT},
-            "data.kind: missing; use cifar10, cifar100, features, folder, idx, manifest, python or shards",
+            "data.kind: missing; use cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, python "
+            "or shards",
         ),
         ({"method.name": ABSENT}, f"method.name: missing; use {', '.join(METHODS[:-1])} or {METHODS[-1]}"),
         (

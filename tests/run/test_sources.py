@@ -1,6 +1,7 @@
 """From a data section to examples: read, corrupted, limited, held out; each by its own seed."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -327,3 +328,41 @@ def test_what_goes_wrong_in_your_own_function_is_told_with_the_line(own):
     assert "sources.py" not in str(caught.value)
     with pytest.raises(ConfigError, match=r"own_source:number returned int; it must return pencil.data"):
         read_splits(own("number"))
+
+
+# as many of each class
+
+
+def test_per_class_takes_as_many_of_each_given_label_by_seed(section, clean):
+    noise = symmetric(seed=9)
+    first, again = (prepare_examples(section(noise=noise, per_class=20), seed=1).train for _ in range(2))
+    other = prepare_examples(section(noise=noise, per_class=20), seed=2).train
+    assert first.labels.hard.bincount().tolist() == [20] * 3
+    assert list(first.ids) == list(again.ids) != list(other.ids)
+    places = [list(clean.ids).index(name) for name in first.ids]
+    assert places == sorted(set(places))
+    given = prepare_examples(section(noise=noise), seed=1).train.labels.hard
+    assert first.labels.hard.tolist() == given[places].tolist()
+
+
+def test_a_class_too_rare_for_per_class_is_named(section, clean):
+    counts = clean.labels.hard.bincount()
+    rare = int(counts.argmin())
+    with pytest.raises(
+        ConfigError, match=rf"only {counts[rare]} rows are labelled {clean.class_names[rare]!r}"
+    ):
+        prepare_examples(section(per_class=int(counts[rare]) + 1), seed=0)
+
+
+def test_a_source_may_hold_out_rows_of_its_own(points):
+    """Clothing1M has clean validation images; a share asked for takes their place."""
+    sys.modules["held_out_source"] = module = type(sys)("held_out_source")
+    splits = read_splits(FeaturesData(kind="features", path=str(points)))
+    module.make = lambda: replace(splits, validation=splits.test)
+    try:
+        section = DatasetData(kind="python", path="held_out_source:make")
+        assert len(prepare_examples(section, seed=0).validation) == len(splits.test)
+        asked = prepare_examples(section.model_copy(update={"validation": 0.5}), seed=0)
+        assert len(asked.validation) == len(splits.train) // 2
+    finally:
+        del sys.modules["held_out_source"]

@@ -68,6 +68,9 @@ class DataSection(Section):
     validation: float = Field(
         default=0.0, ge=0, lt=1, description="share of the training rows held out, noisy too"
     )
+    per_class: int | None = Field(
+        default=None, ge=1, description="train on this many rows of each given label, drawn by seed"
+    )
     limit: int | None = Field(default=None, ge=1, description="train on this many rows, drawn by seed")
     normalize: Literal["auto", "mean", "none"] = Field(
         default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
@@ -103,9 +106,12 @@ class IdxData(DataSection):
 
 
 class ImagesData(DataSection):
-    """An image folder (a folder per class) or a CSV or Parquet manifest (path, label, split, votes, trusted)."""
+    """Image files: a folder per class, a CSV or Parquet manifest, CUB-200-2011 or Clothing1M as published.
 
-    kind: Literal["folder", "manifest"]
+    A manifest has columns path, label, split, votes, trusted.
+    """
+
+    kind: Literal["folder", "manifest", "cub200", "clothing1m"]
     size: int | None = Field(
         default=None, ge=1, description="resize to size × size; None: as they are, all alike"
     )

@@ -3,6 +3,8 @@
 from pencil.data.augment import Augment, Normalize, channel_statistics
 from pencil.data.blocks import Blocks
 from pencil.data.cifar import read_cifar
+from pencil.data.clothing1m import read_clothing1m
+from pencil.data.cub200 import read_cub200
 from pencil.data.examples import (
     DatasetInputs,
     Examples,
@@ -53,6 +55,8 @@ __all__ = [
     "mixed_seed",
     "owned_rows",
     "read_cifar",
+    "read_clothing1m",
+    "read_cub200",
     "read_features",
     "read_idx",
     "read_image_folder",

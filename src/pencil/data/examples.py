@@ -180,11 +180,13 @@ class Examples:
 class Splits:
     """What a data source offers: examples to train on and, where it has them, examples to test on.
 
-    ``skipped``: parts of the source that are missing, with their rows, where going on without them was asked for.
+    ``validation``: examples held out by the source itself. ``skipped``: parts of the source that are missing, with
+    their rows, where going on without them was asked for.
     """
 
     train: Examples
     test: Examples | None = None
+    validation: Examples | None = field(default=None, kw_only=True)
     skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 

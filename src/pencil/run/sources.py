@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -33,6 +33,8 @@ from pencil.data import (
     instance_dependent_noise,
     mixed_seed,
     read_cifar,
+    read_clothing1m,
+    read_cub200,
     read_features,
     read_idx,
     read_image_folder,
@@ -47,12 +49,15 @@ from pencil.imports import import_object
 from pencil.stores import GivenLabels
 
 # Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
-NOISE, LIMIT, VALIDATION = 1, 2, 3
+NOISE, LIMIT, VALIDATION, PER_CLASS = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Examples as a run uses them. Validation rows carry given (noisy) labels, as in the paper."""
+    """Examples as a run uses them.
+
+    Validation rows carry given (noisy) labels, as in the paper, unless the source holds out examples of its own.
+    """
 
     train: Examples
     validation: Examples | None
@@ -68,6 +73,8 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
         raise DataError(f"data.path: {data.path} has one class only; there is nothing to tell apart")
     if data.noise is not None:
         train = train.with_labels(noisy_labels(train, data.noise, seed))
+    if data.per_class is not None:
+        train = train.subset(balanced_rows(train, data.per_class, mixed_seed(seed, PER_CLASS)))
     if data.limit is not None and data.limit < len(train):
         train = train.subset(_shuffled(len(train), mixed_seed(seed, LIMIT))[: data.limit].sort().values)
     if data.ceiling == "clean":
@@ -75,7 +82,7 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             train, labels=GivenLabels.of(_truth(train, data), train.num_classes, train.labels.trusted)
         )
     if not data.validation:
-        return Prepared(_of_ceiling(train, data), None, splits.test, splits.skipped)
+        return Prepared(_of_ceiling(train, data), splits.validation, splits.test, splits.skipped)
     order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
     held = round(len(train) * data.validation)
     if held == 0 or held == len(train):
@@ -106,6 +113,22 @@ def _truth(train: Examples, data: Data) -> Tensor:
     return train.reference
 
 
+def balanced_rows(train: Examples, per_class: int, seed: int) -> Tensor:
+    """As many rows of each given label, drawn by seed, in order: pseudo-balanced, for the labels may be wrong."""
+    order = _shuffled(len(train), seed)
+    labels = train.labels.hard[order]
+    counts = labels.bincount(minlength=train.num_classes)
+    if int(counts.min()) < per_class:
+        rare = int(counts.argmin())
+        raise ConfigError(
+            f"data.per_class: {per_class}, but only {int(counts[rare])} rows are labelled "
+            f"{train.class_names[rare]!r}; set it to at most that"
+        )
+    by_label = labels.argsort(stable=True)  # the rows of each label together, shuffled among themselves
+    place = torch.arange(len(order)) - (counts.cumsum(0) - counts)[labels[by_label]]
+    return order[by_label[place < per_class]].sort().values
+
+
 def read_splits(data: Data) -> Splits:
     """The data set as its files have it."""
     path = Path(data.path).expanduser()
@@ -132,8 +155,7 @@ def _read(data: Data, path: Path) -> Splits:
         case IdxData():
             return read_idx(path)
         case ImagesData():
-            read = read_image_folder if data.kind == "folder" else read_manifest
-            return read(path, size=data.size, channels=data.channels)
+            return _IMAGES[data.kind](path, size=data.size, channels=data.channels)
         case ShardsData():
             return read_shards(
                 path,
@@ -145,6 +167,14 @@ def _read(data: Data, path: Path) -> Splits:
             )
         case DatasetData():
             return _call(data)
+
+
+_IMAGES: Mapping[str, Callable[..., Splits]] = {
+    "folder": read_image_folder,
+    "manifest": read_manifest,
+    "cub200": read_cub200,
+    "clothing1m": read_clothing1m,
+}
 
 
 def _features(data: FeaturesData, path: Path) -> Splits:
