@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from types import SimpleNamespace
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_a_preset_is_shown_as_toml_that_trains(pencil, points, tmp_path):
         "train", points, "--config", tmp_path / "my.toml", "--out", tmp_path / "run", *QUICK, "--json"
     )
     assert json.loads(result.stdout)["finished"]
+
+
+def test_the_papers_presets_come_in_groups_and_say_where_they_had_to_choose(pencil):
+    listing = pencil("presets").stdout.splitlines()
+    heads = [line for line in listing if line and not line.startswith(" ")]
+    assert heads[0] == "defaults, by kind of data"
+    assert [head.split("(")[0] for head in heads[1:]] == [
+        f"the paper's {data} " for data in ("CIFAR-10", "CIFAR-100", "CUB-200", "Clothing1M")
+    ]
+    assert sum(line.startswith("  ") for line in listing) == len(PRESETS)
+    shown = pencil("presets", "show", "paper:clothing1m").stdout
+    assert shown.startswith("# Table 6, PENCIL: Clothing1M")
+    assert "# Subset: 18,571 images of each noisy label" in shown
+    assert tomllib.loads(shown)["data"]["per_class"] == 18_571
 
 
 def test_help_cuts_no_sentence(pencil):

@@ -41,6 +41,10 @@ def test_data_is_recognised_by_its_name(name, kind):
         ("fine_label_names.txt", "cifar100"),
         ("cifar-100-python/x", "cifar100"),
         ("train-images-idx3-ubyte.gz", "idx"),
+        ("image_class_labels.txt", "cub200"),
+        ("CUB_200_2011/image_class_labels.txt", "cub200"),
+        ("noisy_label_kv.txt", "clothing1m"),
+        ("annotations/noisy_label_kv.txt", "clothing1m"),
         ("owls/1.png", "folder"),
     ],
 )
@@ -48,6 +52,25 @@ def test_a_folder_is_recognised_by_what_is_in_it(tmp_path, file, kind):
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_bytes(b"")
     assert recognise(str(tmp_path)) == kind
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("image_class_labels.txt", "paper:cub200-lambda3000-alpha0"),
+        ("noisy_label_kv.txt", "paper:clothing1m"),
+    ],
+)
+def test_data_sets_that_only_the_paper_has_settings_for_get_those(tmp_path, file, name):
+    (tmp_path / file).write_text("")
+    assert train_config(str(tmp_path), None, None) == preset(name, str(tmp_path))
+
+
+def test_what_is_predicted_is_not_balanced_as_training_was(tmp_path):
+    (tmp_path / "noisy_label_kv.txt").write_text("")
+    like = preset("paper:clothing1m", "x")
+    data = data_section(str(tmp_path), like=like)
+    assert (like.data.per_class, data.per_class, data.kind) == (18571, None, "clothing1m")
 
 
 def test_what_is_not_recognised_is_named(tmp_path, monkeypatch):

@@ -223,10 +223,14 @@ def plan(json_: bool, memory: float, image_size: int, parameters: int | None, **
 def presets(context: click.Context, json_: bool) -> None:
     """List ready settings, or show one as TOML."""
     if context.invoked_subcommand is None:
-        from pencil.presets import PRESETS, describe
+        from pencil.presets import GROUPS, PRESETS, describe
 
-        listing = {name: describe(name) for name in PRESETS}
-        print_json(listing) if json_ else print_pairs(listing)
+        if json_:
+            print_json({name: describe(name) for name in PRESETS})
+            return
+        for number, (title, group) in enumerate(GROUPS.items()):
+            click.echo(f"{chr(10) if number else ''}{title}")
+            print_pairs({f"  {name}": describe(name) for name in group})
 
 
 @presets.command()
@@ -234,12 +238,19 @@ def presets(context: click.Context, json_: bool) -> None:
 @as_json
 @click.pass_context
 def show(context: click.Context, name: str, json_: bool) -> None:
-    """Print the settings of preset NAME as TOML, ready to edit and pass to --config."""
-    from pencil.presets import preset
+    """Print the settings of preset NAME as TOML, ready to edit and pass to --config.
+
+    Comments say which experiment it is and where it had to choose.
+    """
+    from pencil.presets import choices, describe, preset
 
     config = preset(name, "PATH")
-    json_ = json_ or bool(context.parent and context.parent.params["json_"])
-    print_json(config.table()) if json_ else click.echo(config.toml(), nl=False)
+    if json_ or (context.parent and context.parent.params["json_"]):
+        print_json(config.table())
+        return
+    for line in (describe(name), *choices(name)):
+        click.echo(f"# {line}")
+    click.echo(f"\n{config.toml()}", nl=False)
 
 
 cli.add_command(bench)

@@ -13,7 +13,8 @@ from pencil.errors import ConfigError
 from pencil.presets import preset
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-IMAGE_FILES = ("folder", "manifest")
+IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
+FIRST_OF_PAPER = {"cub200": "paper:cub200-lambda3000-alpha0", "clothing1m": "paper:clothing1m"}
 
 
 def train_config(
@@ -48,7 +49,8 @@ def data_section(
     kind = recognise(path)
     if like is not None and (like.data.kind == kind or _alike(like.data.kind, kind)):
         table = like.table()
-        table["data"] |= {"kind": kind, "path": path, "noise": None, "validation": 0.0, "limit": None}
+        table["data"] |= {"kind": kind, "path": path, "noise": None, "validation": 0.0}
+        table["data"] |= {"limit": None, "per_class": None}
         table["data"].pop("labels", None)
     else:
         table = _preset_table("features" if kind == "python" else _own_preset(kind, path), path)
@@ -61,7 +63,7 @@ def data_section(
 
 
 def recognise(path: str) -> str:
-    """The kind of data at a path, by its name and content; but for ``python`` also the name of the preset for it."""
+    """The kind of data at a path, by its name and content; mostly also the name of the preset for it."""
     place = Path(path).expanduser()
     if IMPORT_PATH.fullmatch(path) and not place.exists():
         return "python"
@@ -102,6 +104,8 @@ _SIGNS = {
     "cifar100": ("cifar-100-*", "fine_label_names.txt"),
     "cifar10": ("cifar-10-*", "data_batch_1*"),
     "idx": ("*-images-idx3-ubyte*", "*-images.idx3-ubyte*"),
+    "cub200": ("image_class_labels.txt", "CUB_200_2011/image_class_labels.txt"),
+    "clothing1m": ("noisy_label_kv.txt", "annotations/noisy_label_kv.txt"),
 }
 
 
@@ -147,10 +151,10 @@ def _preset_table(name: str, data: str) -> dict[str, Any]:
 
 
 def _own_preset(kind: str, data: str) -> str:
-    """The preset for a kind of data; shards may hold images or features."""
+    """The preset for a kind of data; shards may hold images or features, and two sets have the paper's only."""
     if kind == "shards" and ShardIndex.open(Path(data).expanduser()).kind == "features":
         return "features"
-    return kind
+    return FIRST_OF_PAPER.get(kind, kind)
 
 
 def _alike(known: str, kind: str) -> bool:

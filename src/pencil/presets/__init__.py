@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pencil.config import RunConfig
 from pencil.errors import ConfigError, did_you_mean
 from pencil.presets import defaults, paper
+from pencil.presets.experiment import Experiment
 
-PRESETS: dict[str, Callable[[str], RunConfig]] = {**defaults.PRESETS, **paper.PRESETS}
+Preset = Callable[[str], RunConfig]
+GROUPS: Mapping[str, Mapping[str, Preset]] = {"defaults, by kind of data": defaults.PRESETS, **paper.GROUPS}
+PRESETS: dict[str, Preset] = {name: found for group in GROUPS.values() for name, found in group.items()}
 
 
 def preset(name: str, path: str) -> RunConfig:
     """The settings called ``name``, for the data at ``path``."""
-    if name not in PRESETS:
-        raise ConfigError(
-            f"--preset {name}: unknown{did_you_mean(name, PRESETS)} (list them with: pencil presets)"
-        )
-    return PRESETS[name](path)
+    return _known(name)(path)
 
 
 def describe(name: str) -> str:
     """One line about a preset."""
-    function = PRESETS[name]
-    text = getattr(function, "func", function).__doc__ or ""
+    found = _known(name)
+    text = found.title if isinstance(found, Experiment) else found.__doc__ or ""
     return text.splitlines()[0]
 
 
-__all__ = ["PRESETS", "describe", "preset"]
+def choices(name: str) -> tuple[str, ...]:
+    """Where the preset had to choose; empty for defaults."""
+    found = _known(name)
+    return found.choices if isinstance(found, Experiment) else ()
+
+
+def _known(name: str) -> Preset:
+    if name not in PRESETS:
+        raise ConfigError(
+            f"--preset {name}: unknown{did_you_mean(name, PRESETS)} (list them with: pencil presets)"
+        )
+    return PRESETS[name]
+
+
+__all__ = ["GROUPS", "PRESETS", "choices", "describe", "preset"]
