@@ -1,0 +1,360 @@
+"""The page on reproducing the paper: every cell of its tables, our command, what it would take, what was measured.
+
+    python benchmarks/reproduction.py --write docs/reproduction.md
+    python benchmarks/reproduction.py --check docs/reproduction.md
+    python benchmarks/reproduction.py --record RUN --where "one A100"      # adds a finished run of one of the commands
+
+The paper's figures come from reproduction.toml beside this file, ours from results/, written by the benchmarks and by
+``--record``, which refuses a run whose settings are not those of a command on the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pencil.algorithm import total_epochs
+from pencil.config import RunConfig
+from pencil.presets import preset
+from pencil.run import RunDirectory
+
+HERE = Path(__file__).parent
+PAPER = HERE / "reproduction.toml"
+RESULTS = HERE / "results"
+RECORDED = RESULTS / "reproduction.jsonl"
+NOT_RUN = "not run"
+FREE = {"seed", "store", "checkpoint"}
+FREE_TRAIN = {"device", "parallel", "accumulate", "compile", "workers", "tensorboard"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment: the paper's figures and our command, or why there is none."""
+
+    table: int
+    data: str
+    method: str
+    column: str
+    flags: tuple[str, ...]
+    best: str
+    last: str
+    trials: int
+    absent: str = ""
+
+    @property
+    def preset(self) -> str:
+        """The settings it starts from."""
+        return f"paper:{self.data}-{self.column}" if self.column else f"paper:{self.data}"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a run of a command ended with, in percent."""
+
+    preset: str
+    flags: tuple[str, ...]
+    seed: int
+    best: float | None
+    last: float
+    labels_correct: float | None
+    where: str
+
+
+def main() -> None:
+    """Write or check the page, or add a run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--write", type=Path, metavar="PAGE")
+    action.add_argument("--check", type=Path, metavar="PAGE")
+    action.add_argument("--record", type=Path, metavar="RUN")
+    parser.add_argument("--where", help="the machine a recorded run ran on")
+    arguments = parser.parse_args()
+    if arguments.record:
+        if not arguments.where:
+            parser.error("--record needs --where: the machine it ran on")
+        record(arguments.record, arguments.where)
+    elif arguments.write:
+        arguments.write.write_text(page(), encoding="utf-8")
+    elif arguments.check.read_text(encoding="utf-8") != page():
+        sys.exit(f"{arguments.check} is not what the data says; write it again with --write")
+
+
+# What the paper has
+
+
+def read_paper() -> dict[str, Any]:
+    """The paper's figures and our assumptions."""
+    return tomllib.loads(PAPER.read_text(encoding="utf-8"))
+
+
+def cells(paper: Mapping[str, Any]) -> Iterator[Cell]:
+    """Every cell of Tables 2 to 6."""
+    for table in paper["tables"]:
+        for row in table["rows"]:
+            columns = row.get("columns", table["columns"])
+            best, last = (row.get(name, ["–"] * len(columns)) for name in ("best", "last"))
+            for column, best_one, last_one in zip(columns, best, last, strict=True):
+                yield Cell(
+                    table=table["number"],
+                    data=table["data"],
+                    method=row["method"],
+                    column=column,
+                    flags=tuple(row.get("flags", ())),
+                    best=best_one,
+                    last=last_one,
+                    trials=table["trials"],
+                    absent=row.get("absent", ""),
+                )
+
+
+def gpu_hours(name: str, assumed: Mapping[str, Any]) -> float:
+    """Hours of one run, by assumed speed: epochs × (trained + evaluated / 3) images."""
+    images: float = assumed["train"] + assumed["evaluated"] / 3
+    speed: float = assumed["images_per_second"]
+    return total_epochs(preset(name, "").phases) * images / speed / 3600
+
+
+# What we have measured
+
+
+def config_of(cell: Cell, path: str) -> RunConfig:
+    """The settings of the cell's command for the data at ``path``."""
+    table = preset(cell.preset, path).table()
+    words = iter(cell.flags)
+    for word in words:
+        value = next(words)
+        if word == "--method":
+            table["method"] = {"name": value}
+        else:
+            key, _, setting = value.removeprefix("method.").partition("=")
+            table["method"][key] = float(setting) if setting[0].isdigit() else setting
+    return RunConfig.of(table)
+
+
+def record(run: Path, where: str) -> None:
+    """Append a finished run of one of the page's commands."""
+    directory = RunDirectory.open(run)
+    directory.require_finished()
+    summary, config = directory.summary, directory.config
+    cell = next((each for each in cells(read_paper()) if is_of(config, each)), None)
+    if cell is None:
+        sys.exit(f"{run}: its settings are not those of any command on the page")
+    best, last = summary.get("best"), summary["last"]
+    line = Recorded(
+        cell.preset,
+        cell.flags,
+        config.seed,
+        None if best is None else round(100 * best["test_accuracy"], 2),
+        round(100 * last["test_accuracy"], 2),
+        None if "labels_correct" not in last else round(100 * last["labels_correct"], 2),
+        where,
+    )
+    with RECORDED.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(line)) + "\n")
+
+
+def is_of(config: RunConfig, cell: Cell) -> bool:
+    """Whether the settings are the cell's, but for what may differ: seed, store and how the machine is used."""
+    return not cell.absent and fixed(config) == fixed(config_of(cell, config.data.path))
+
+
+def fixed(config: RunConfig) -> dict[str, Any]:
+    """The settings that decide what an experiment is."""
+    table = {name: value for name, value in config.table().items() if name not in FREE}
+    table["train"] = {name: value for name, value in table["train"].items() if name not in FREE_TRAIN}
+    return table
+
+
+def recorded() -> list[Recorded]:
+    """All runs that were recorded."""
+    if not RECORDED.exists():
+        return []
+    lines = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+    return [Recorded(**{**line, "flags": tuple(line["flags"])}) for line in lines]
+
+
+def measured(name: str, flags: tuple[str, ...], runs: list[Recorded]) -> str:
+    """Best and last of the runs of one command, with their number and machine."""
+    mine = [run for run in runs if (run.preset, run.flags) == (name, flags)]
+    if not mine:
+        return NOT_RUN
+    best = [run.best for run in mine if run.best is not None]
+    parts = [f"best {spread(best)}"] if best else []
+    parts += [f"last {spread([run.last for run in mine])}", f"{len(mine)} seed{'s' * (len(mine) > 1)}"]
+    return ", ".join([*parts, *sorted({run.where for run in mine})])
+
+
+def spread(numbers: list[float]) -> str:
+    """Mean, and the standard deviation of several."""
+    deviation = f" ± {statistics.stdev(numbers):.2f}" if len(numbers) > 1 else ""
+    return f"{statistics.mean(numbers):.2f}{deviation}"
+
+
+# The page
+
+
+def page() -> str:
+    """All of it."""
+    paper, runs = read_paper(), recorded()
+    run_cells = sum(measured(cell.preset, cell.flags, runs) != NOT_RUN for cell in cells(paper))
+    total = sum(1 for _ in cells(paper))
+    parts = [INTRODUCTION.format(run=run_cells, total=total), assumptions(paper)]
+    parts += [table_section(table, paper, runs) for table in paper["tables"]]
+    parts += [figures_section(paper, runs), other_protocols()]
+    return "\n".join(parts)
+
+
+INTRODUCTION = """# Reproducing the paper
+
+Every figure of Tables 2 to 6 and Figures 2 and 3 of Yi & Wu (CVPR 2019), the command that runs the experiment here,
+what it would take, and what has been measured. **Of {total} cells {run} have been run**: the experiments need a GPU,
+and the machine these pages were written on has none; CIFAR-100, CUB-200 and Clothing1M images could not be had there
+either. Nothing below is a measurement of ours unless it says so.
+
+`pencil presets show NAME` prints a preset's settings and where it had to choose: between paper and program, or where
+the paper is silent. Each trial is one command with `--seed 0`, `--seed 1`, ... *best* is the test accuracy of the epoch
+that is best on the held-out rows, *last* that of the last epoch, both in a run's `summary.json`. CIFAR10, CIFAR100,
+CUB_200_2011 and CLOTHING1M stand for the folders of the data sets as published. For other methods than its own the
+paper does not give its learning rates; our commands keep those of the preset.
+
+This page is made by `python benchmarks/reproduction.py --write docs/reproduction.md` from
+[reproduction.toml](../benchmarks/reproduction.toml) and the files in [results](../benchmarks/results). `--record RUN
+--where MACHINE` adds a finished run to them, and refuses one with other settings than those on this page.
+"""
+
+
+def assumptions(paper: Mapping[str, Any]) -> str:
+    """How the hours come about."""
+    lines = [
+        "## GPU hours: an estimate",
+        "",
+        "By arithmetic from assumed speeds of one GPU of the V100 class in mixed precision. Nobody measured them for",
+        "this page, and images must be decoded that fast too. An evaluated image counts as a third of a trained one.",
+        "",
+        "| data | images per second, assumed | trained per epoch | evaluated per epoch | epochs | hours per run |",
+        "|---|---|---|---|---|---|",
+    ]
+    for data, assumed in paper["assumed"].items():
+        name = next(cell.preset for cell in cells(paper) if cell.data == data)
+        epochs = total_epochs(preset(name, "").phases)
+        speed, trained, evaluated = (assumed[key] for key in ("images_per_second", "train", "evaluated"))
+        hours = gpu_hours(name, assumed)
+        lines.append(f"| {data} | {speed:,} | {trained:,} | {evaluated:,} | {epochs} | {hours:.1f} |")
+    return "\n".join([*lines, ""])
+
+
+def table_section(table: Mapping[str, Any], paper: Mapping[str, Any], runs: list[Recorded]) -> str:
+    """One of the paper's tables, a line per cell."""
+    found = [cell for cell in cells(paper) if cell.table == table["number"]]
+    trials = f", {table['trials']} trials" if table["trials"] > 1 else ""
+    head = [
+        f"## Table {table['number']}: {table['title']}{trials}",
+        "",
+        table["note"].strip(),
+        "",
+        "| row | experiment | paper, best | paper, last | command | GPU hours of all trials, estimate | measured |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*head, *(cell_line(cell, paper["assumed"][cell.data], runs) for cell in found), ""])
+
+
+def cell_line(cell: Cell, assumed: Mapping[str, Any], runs: list[Recorded]) -> str:
+    """The cell as a line of Markdown."""
+    hours = f"{cell.trials * gpu_hours(cell.preset, assumed):.1f}"
+    does = [cell.absent, "–"] if cell.absent else [f"`{command(cell, assumed['path'])}`", hours]
+    result = NOT_RUN if cell.absent else measured(cell.preset, cell.flags, runs)
+    experiment = cell.column.replace("-", " ").replace("lambda", "λ ").replace("alpha", "α ") or "–"
+    return f"| {' | '.join([cell.method, experiment, cell.best, cell.last, *does, result])} |"
+
+
+def command(cell: Cell, path: str) -> str:
+    """What to type."""
+    return " ".join(["pencil train", path, "--preset", cell.preset, *cell.flags])
+
+
+def figures_section(paper: Mapping[str, Any], runs: list[Recorded]) -> str:
+    """Figures 2 and 3: correct labels by epoch."""
+    lines = [
+        "## Figures 2 and 3: correct labels during PENCIL learning, CIFAR-10",
+        "",
+        "`labels_correct` of every epoch is in a run's `metrics.jsonl`, as a share of the 45,000 training rows.",
+        "",
+        "| figure | paper | command | measured: correct labels at the end |",
+        "|---|---|---|---|",
+    ]
+    for figure in paper["figures"]:
+        mine = [run.labels_correct for run in runs if (run.preset, run.flags) == (figure["preset"], ())]
+        known = [value for value in mine if value is not None]
+        result = f"{spread(known)} %, {len(known)} seeds" if known else NOT_RUN
+        does = f"`pencil train {paper['assumed']['cifar10']['path']} --preset {figure['preset']}`"
+        lines.append(f"| {figure['number']} | {figure['paper']} | {does} | {result} |")
+    return "\n".join([*lines, ""])
+
+
+def other_protocols() -> str:
+    """What was measured on other data or with other networks: no cell of the paper's."""
+    lines = [
+        "## Measured here, by other protocols",
+        "",
+        "These are ours, and **none of them is a cell of the paper's tables**: other inputs, networks and schedules.",
+        "They show what the method does where a run takes seconds or minutes of a CPU. Machine, settings and commands:",
+        "[benchmarks.md](benchmarks.md).",
+        "",
+        "| what | not the paper's because | noise | cross entropy, last | PENCIL, last "
+        "| right labels, given → PENCIL's | seeds |",
+        "|---|---|---|---|---|---|---|",
+        *cub_lines(RESULTS / "cub_features.jsonl"),
+        cifar_line(RESULTS / "cifar10_symmetric_50"),
+    ]
+    compared = (
+        "Printed against reference compatibility loss, with every flip counted: [method.md](method.md)."
+    )
+    return "\n".join([*lines, "", compared, ""])
+
+
+def cub_lines(path: Path) -> Iterator[str]:
+    """Means over the seeds of the benchmark on CUB-200 features."""
+    results = json_lines(path)
+    for noise in dict.fromkeys(line["noise"] for line in results):
+        by = {
+            method: [line for line in results if (line["noise"], line["method"]) == (noise, method)]
+            for method in ("cross_entropy", "pencil")
+        }
+        accuracy = [f"{statistics.mean(line['test_last'] for line in group):.1f}" for group in by.values()]
+        before, after = (
+            statistics.mean(line[f"labels_{when}"] for line in by["pencil"]) for when in ("before", "after")
+        )
+        name = "none" if noise == "clean" else f"{noise.replace('_', ' ')} %"
+        yield (
+            f"| CUB-200, features | linear head on frozen features; noise added | {name} | {' | '.join(accuracy)} | "
+            f"{before:.1f} → {after:.1f} % | {len(by['pencil'])} |"
+        )
+
+
+def cifar_line(folder: Path) -> str:
+    """The last epochs of the two runs on CIFAR-10 images."""
+    runs = {name: json_lines(folder / f"{name}.jsonl") for name in ("cross_entropy", "pencil")}
+    accuracy = [f"{100 * lines[-1]['test_accuracy']:.1f}" for lines in runs.values()]
+    before, after = (100 * runs["pencil"][place]["labels_correct"] for place in (0, -1))
+    return (
+        f"| CIFAR-10, images | PreAct ResNet-20, {len(runs['pencil'])} epochs instead of 320 | symmetric 50 % | "
+        f"{' | '.join(accuracy)} | {before:.1f} → {after:.1f} % | 1 |"
+    )
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """A committed file of results."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    main()
