@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import zlib
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pencil.errors import RunError
 
 PIECE = 1 << 20
 BLOCK = 1 << 24  # bytes written at once
+AT_ONCE = 3  # pieces under way
 Fingerprint = list[int]
 """Size and checksum of a file."""
 
@@ -80,20 +82,28 @@ def file_name(name: str, position: int) -> str:
 
 
 def write_rows(folder: Path, rows: RowSnapshot) -> dict[str, Fingerprint]:
-    """Write every piece; answers with the fingerprints of the files."""
-    with ThreadPoolExecutor(1) as helper:
-        return {name: _write(folder / name, piece, helper) for name, piece in rows.pieces()}
+    """Write every piece; answers with the fingerprints of the files.
+
+    A piece waits for memory, checksum and disk in turn, so a few are under way at once.
+    """
+    under_way: deque[tuple[str, Future[Fingerprint]]] = deque()
+    marks: dict[str, Fingerprint] = {}
+    with ThreadPoolExecutor(AT_ONCE) as writers:
+        for name, piece in rows.pieces():
+            if len(under_way) == AT_ONCE:
+                done, written = under_way.popleft()
+                marks[done] = written.result()
+            under_way.append((name, writers.submit(_write, folder / name, piece)))
+        return marks | {name: written.result() for name, written in under_way}
 
 
-def _write(path: Path, piece: Tensor, helper: ThreadPoolExecutor) -> Fingerprint:
-    """Checksum and writing each wait for memory or disk, so they go on beside each other."""
+def _write(path: Path, piece: Tensor) -> Fingerprint:
     content = _bytes(piece.contiguous())
-    checksum = helper.submit(zlib.crc32, content)
     with path.open("wb", buffering=0) as file:
         for start in range(0, len(content), BLOCK):
             file.write(content[start : start + BLOCK])
         os.fsync(file.fileno())
-    return [len(content), checksum.result()]
+    return [len(content), zlib.crc32(content)]
 
 
 def read_rows(folder: Path, state: dict[str, Tensor], owned: range) -> None:
