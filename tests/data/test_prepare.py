@@ -26,6 +26,16 @@ def test_training_normalises_then_augments_by_seed_epoch_and_row():
     assert not torch.equal(prepared.training(images(), ROWS + 1, 3), expected)
 
 
+def test_views_of_one_example_are_augmented_in_their_own_way():
+    prepared = Preparation(device=CPU, normalize=NORMALIZE, augment=Augment(pad=4, flip=True), seed=5)
+    views = [prepared.training(images(), ROWS, 3, view) for view in (0, 1, 2)]
+    assert torch.equal(views[0], prepared.training(images(), ROWS, 3))
+    assert torch.equal(views[1], prepared.training(images(), ROWS, 3, 1))
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not torch.equal(views[one], views[other])
+    assert torch.equal(prepared.training(images()[1:2], ROWS[1:2], 3, 2), views[2][1:2])
+
+
 def test_padding_is_the_mean_colour():
     """Normalised first: the zeros around an image of mean colour do not show."""
     flat = torch.full((4, 1, 8, 8), 0.4)

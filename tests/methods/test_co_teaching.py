@@ -8,7 +8,7 @@ from pencil.config import RunConfig
 from pencil.engine import Loop
 from pencil.errors import ConfigError
 from pencil.methods import CoTeaching, CrossEntropy
-from pencil.models import Pair, build_model
+from pencil.models import Pair, apart, build_model
 from pencil.run.build import _check_pair
 
 GIVEN = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
@@ -78,6 +78,9 @@ def test_a_pair_trains_two_networks_and_predicts_with_their_mean_probability():
     assert not torch.allclose(both[:, 0], both[:, 1])
     pair.eval()
     torch.testing.assert_close(pair(inputs).softmax(dim=1), both.softmax(dim=2).mean(dim=1))
+    with apart(torch.nn.Sequential(pair)):
+        assert torch.equal(pair(inputs), both)
+    assert pair(inputs).shape == (6, 3)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +11,8 @@ import torch.multiprocessing as mp
 
 from pencil.algorithm import three_phases
 from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_rows
-from pencil.engine import Checkpoints, LabelLearner, Loop, Runtime, Training
-from pencil.methods import Forward
+from pencil.engine import Checkpoints, LabelLearner, Loop, Runtime, Training, whole_weights
+from pencil.methods import DivideMix, Forward
 from pencil.models import build_model
 from pencil.stores import GivenLabels
 
@@ -37,9 +38,31 @@ def training(runtime, folder, **options):
         preparation=Preparation(device=CPU),
         train=mine,
         rows=rows,
-        checkpoints=Checkpoints(folder, runtime, keep=9),
+        checkpoints=Checkpoints(folder, runtime, keep=9) if folder else None,
         **options,
     )
+
+
+def divided(runtime, kind, rate=0.05):
+    """What DivideMix leaves, with passes of an accumulated batch in which one rank has a row and the other none."""
+    runtime = replace(runtime, parallel=kind)
+    base = training(runtime, None)
+    torch.manual_seed(1)
+    args = {"name": "mlp", "args": {"hidden": (8,)}}
+    model = build_model("pair", num_classes=CLASSES, input_shape=(6,), args=args)
+    model = runtime.network(model)
+    phases = three_phases(1, 2, 0, learning_rate=rate, finetune_rate=rate)
+    job = replace(
+        base,
+        model=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.0),
+        learner=LabelLearner(DivideMix(), base.train.labels, phases),
+        sampler=replace(base.sampler, batch_size=5),
+        checkpoints=None,
+        accumulate=3,
+    )
+    assert Loop(job).run()
+    return {"shared": job.learner.shared, "weights": whole_weights(model)}
 
 
 def one_of_two(rank, port, folder):
@@ -49,6 +72,8 @@ def one_of_two(rank, port, folder):
     job = training(runtime, folder / "checkpoints", checkpoint_steps=3)
     assert Loop(job).run()
     torch.save(job.learner.shared["transition"], folder / f"{rank}.pt")
+    for kind in ("ddp", "fsdp"):
+        torch.save(divided(runtime, kind), folder / f"divided-{kind}-{rank}.pt")
     runtime.stop()
 
 
@@ -82,3 +107,17 @@ def test_one_process_resumes_with_what_two_ranks_learned(two_ranks, tmp_path):
     assert loop.step == 6
     assert torch.equal(job.learner.shared["transition"], torch.load(two_ranks / "0.pt"))
     assert loop.run()
+
+
+def test_ranks_divide_alike_and_keep_one_network(two_ranks):
+    """Whole or in shards: the mixtures and the weights agree, though each rank guesses and mixes its own rows."""
+    ddp, other, fsdp, last = (
+        torch.load(two_ranks / f"divided-{kind}-{rank}.pt") for kind in ("ddp", "fsdp") for rank in (0, 1)
+    )
+    for name, value in ddp["shared"].items():
+        assert torch.equal(value, other["shared"][name])
+        assert torch.equal(fsdp["shared"][name], last["shared"][name])
+        torch.testing.assert_close(fsdp["shared"][name], value, rtol=1e-3, atol=1e-4)
+    for name, value in ddp["weights"].items():
+        assert torch.equal(value, other["weights"][name])
+        torch.testing.assert_close(fsdp["weights"][name], value, rtol=1e-3, atol=1e-4)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pencil.data.augment import Augment, Normalize, center_crop
+from pencil.data.randomness import mixed_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,7 @@ class Preparation:
         device: Where the network lives.
         normalize: Mean and deviation to remove; None leaves values as they are (features).
         augment: Random changes while training; None for none.
-        seed: Chooses the augmentation of every (epoch, row).
+        seed: Chooses the augmentation of every (epoch, row, view).
         channels_last: Memory format of images.
     """
 
@@ -28,11 +29,15 @@ class Preparation:
     seed: int = 0
     channels_last: bool = False
 
-    def training(self, inputs: Tensor, rows: Tensor, epoch: int) -> Tensor:
-        """Inputs (B, ...) as training sees them; ``rows`` (B,) number them across all ranks."""
+    def training(self, inputs: Tensor, rows: Tensor, epoch: int, view: int = 0) -> Tensor:
+        """Inputs (B, ...) as training sees them; ``rows`` (B,) number them across all ranks.
+
+        Views of one example differ in nothing but their augmentation.
+        """
         values = self._normalized(inputs)
         if self.augment is not None:
-            values = self.augment(values, rows.to(self.device), seed=self.seed, epoch=epoch)
+            seed = mixed_seed(self.seed, view) if view else self.seed
+            values = self.augment(values, rows.to(self.device), seed=seed, epoch=epoch)
         return self._formatted(values)
 
     def evaluation(self, inputs: Tensor) -> Tensor:

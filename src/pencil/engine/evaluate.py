@@ -28,6 +28,8 @@ def predictions(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """(rows (B,), probabilities (B, C) float32 on the CPU), in order. Leaves the network's mode as it found it.
 
+    Of networks ``apart`` they are (B, N, C).
+
     A rank with fewer than ``passes`` batches calls the network for nothing until it has as many: ranks gather a sharded
     network together.
     """
@@ -36,7 +38,7 @@ def predictions(
     try:
         batches = [batch for batch in rows.split(BATCH) if len(batch)]  # a rank may have none
         for values, batch in fetch_batches(inputs, batches, workers=workers):
-            yield batch, _logits(model, preparation.evaluation(values), runtime).float().softmax(dim=1).cpu()
+            yield batch, _logits(model, preparation.evaluation(values), runtime).float().softmax(dim=-1).cpu()
         for _ in range(passes - len(batches)):
             _logits(model, preparation.evaluation(inputs.fetch(torch.tensor([0]))), runtime)
     finally:

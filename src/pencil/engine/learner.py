@@ -35,7 +35,7 @@ from pencil.algorithm import (
     total_epochs,
 )
 from pencil.errors import ConfigError, DataError, FlipWarning
-from pencil.methods import Look, Method, Surveying, Total
+from pencil.methods import Guess, Look, Method, Mixing, RowSurveying, Surveying, Total
 from pencil.stores import GivenLabels, RowStore, StoreChoice, rows_at_once
 
 
@@ -141,8 +141,26 @@ class LabelLearner:
             look: Passes over all rows without training: (rows (B,), predictions (B, C)) on the CPU.
             total: Sums a tensor over all ranks.
         """
-        if isinstance(self.method, Surveying) and self.method.survey_due(self.moment):
-            self.shared = self.method.survey(look, total, self.shared)
+        if not isinstance(self.method, Surveying) or not self.method.survey_due(self.moment):
+            return
+        if isinstance(self.method, RowSurveying):
+            for rows, probs in look():
+                values = self.method.surveyed_rows(probs, self.store.gather(rows), self.given.values[rows])
+                self._write(self._unlocked(_Visit(rows, values)))
+            look = self._look_at_rows
+        self.shared = self.method.survey(look, total, self.shared)
+
+    @property
+    def mixing(self) -> Mixing | None:
+        """The method, where it learns from mixed examples at this moment."""
+        if isinstance(self.method, Mixing) and self.method.mixes(self.moment):
+            return self.method
+        return None
+
+    def guess(self, logits: Tensor, rows: Tensor) -> Guess:
+        """What a method that mixes shall learn from a batch, from logits (M, B, N, C) of its views."""
+        assert isinstance(self.method, Mixing)
+        return self.method.guess(*self._of_batch(logits, rows.cpu()))
 
     def loss(self, logits: Tensor, rows: Tensor, *, reduction: str = "mean") -> Tensor:
         """The loss of a batch; its label update waits for ``step``.
@@ -158,12 +176,7 @@ class LabelLearner:
         if reduction not in ("mean", "none"):
             raise ValueError(f"reduction: {reduction!r} is unknown; use 'mean' or 'none'")
         rows = rows.cpu()
-        step = self.method.step(
-            logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits,
-            self.store.gather(rows).to(logits.device),
-            self.given.values[rows].to(logits.device),
-            self.moment,
-        )
+        step = self.method.step(*self._of_batch(logits, rows))
         if step.rows is not None:
             self._visits.append(self._unlocked(_Visit(rows, step.rows.detach())))
         return step.loss.mean() if reduction == "mean" else step.loss
@@ -172,9 +185,7 @@ class LabelLearner:
         """Write the label updates of the losses since the last step."""
         _refuse_repeated_rows(self._visits)
         for visit in self._visits:
-            if self.before_write is not None:
-                self.before_write(visit.rows)
-            self.store.scatter(visit.rows, visit.values)
+            self._write(visit)
         moved = sum(len(visit.rows) for visit in self._visits)
         changed = sum(self._changed(visit) for visit in self._visits)
         self._visits.clear()
@@ -194,6 +205,24 @@ class LabelLearner:
             suggested=torch.cat([each.indices for each in best]).cpu(),
             confidence=torch.cat([each.values for each in best]).cpu(),
         )
+
+    def _of_batch(self, logits: Tensor, rows: Tensor) -> tuple[Tensor, Any, Tensor, Moment]:
+        """What a method is told of a batch, on the logits' device."""
+        return (
+            logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits,
+            self.store.gather(rows).to(logits.device),
+            self.given.values[rows].to(logits.device),
+            self.moment,
+        )
+
+    def _write(self, visit: _Visit) -> None:
+        if self.before_write is not None:
+            self.before_write(visit.rows)
+        self.store.scatter(visit.rows, visit.values)
+
+    def _look_at_rows(self) -> Iterator[tuple[Tensor, Any]]:
+        for rows in torch.arange(len(self.given)).split(self._chunk):
+            yield rows, self.store.gather(rows)
 
     def _start_rows(self) -> None:
         if self.store.num_rows != len(self.given):

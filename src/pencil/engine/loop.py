@@ -27,6 +27,7 @@ from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, equal_passes, predictions
 from pencil.engine.events import Clock, Events
 from pencil.engine.learner import LabelLearner
+from pencil.engine.mixing import mixed_losses
 from pencil.engine.parallel import backbone, is_parallel, synchronised
 from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.engine.runtime import Runtime
@@ -34,6 +35,7 @@ from pencil.engine.signals import StopRequest
 from pencil.engine.state import restore, snapshot
 from pencil.engine.tally import Tally
 from pencil.errors import RunError
+from pencil.models import apart
 
 
 @dataclass(kw_only=True)
@@ -174,16 +176,17 @@ class Loop:
         def look() -> Iterator[tuple[Tensor, Tensor]]:
             job.runtime.agree_on_buffers(job.backbone)
             passes = equal_passes(job.sampler.num_rows, job.runtime)
-            seen = predictions(
-                job.backbone,
-                job.train.inputs,
-                rows,
-                job.preparation,
-                job.runtime,
-                job.workers,
-                passes,
-            )
-            return self.tally.count_forward(seen)
+            with apart(job.backbone):
+                seen = predictions(
+                    job.backbone,
+                    job.train.inputs,
+                    rows,
+                    job.preparation,
+                    job.runtime,
+                    job.workers,
+                    passes,
+                )
+                yield from self.tally.count_forward(seen)
 
         job.learner.survey(look, job.runtime.total)
 
@@ -213,23 +216,40 @@ class Loop:
         job.optimizer.zero_grad(set_to_none=True)
         for index, (inputs, rows) in enumerate(batch):
             with synchronised(self._network, last=index == len(batch) - 1):
-                self._backward(inputs, rows, epoch, scale)
+                self._backward(inputs, rows, epoch, scale, index)
         job.optimizer.step()
         self.tally.count_labels(job.learner.step())
         self.step += 1
 
-    def _backward(self, inputs: Tensor, rows: Tensor, epoch: int, scale: float) -> None:
+    def _backward(self, inputs: Tensor, rows: Tensor, epoch: int, scale: float, part: int) -> None:
         job = self.training
         if not len(rows):
             self._keep_step()
             return
-        prepared = job.preparation.training(inputs, job.rows[rows], epoch)
-        with job.runtime.autocast():
-            logits = self._forward(prepared)
-        losses = job.learner.loss(logits, rows, reduction="none")
+        if job.learner.mixing is not None:
+            losses, logits = self._mixed(inputs, rows, epoch, part)
+        else:
+            logits = self._logits(job.preparation.training(inputs, job.rows[rows], epoch))
+            losses = job.learner.loss(logits, rows, reduction="none")
         (losses.sum() * scale).backward()
         given = job.learner.given.subset(rows).hard.to(logits.device)
         self.tally.count(logits.detach(), losses.detach(), given)
+
+    def _logits(self, prepared: Tensor) -> Tensor:
+        with self.training.runtime.autocast():
+            logits: Tensor = self._forward(prepared)
+        return logits
+
+    def _mixed(self, inputs: Tensor, rows: Tensor, epoch: int, part: int) -> tuple[Tensor, Tensor]:
+        """Losses and logits of a method that learns from mixed views."""
+        job = self.training
+        assert job.learner.mixing is not None
+        views = [
+            job.preparation.training(inputs, job.rows[rows], epoch, view)
+            for view in range(job.learner.mixing.views)
+        ]
+        key = (job.preparation.seed, epoch, self.step, job.runtime.rank, part)
+        return mixed_losses(job.learner, self._logits, views, rows, key)
 
     def _keep_step(self) -> None:
         """A rank without rows in a batch still takes part in averaging the gradients, with nothing to add."""
@@ -237,6 +257,9 @@ class Loop:
         if job.runtime.world_size > 1:
             self._network.eval()  # so that batch norm learns nothing from it
             inputs = job.preparation.evaluation(job.train.inputs.fetch(torch.tensor([0])))
+            if job.learner.mixing is not None:  # the others guess first, in a pass of its own
+                with torch.no_grad():
+                    self._network(inputs)
             (self._network(inputs).sum() * 0).backward()
             self._network.train()
 

@@ -1,9 +1,10 @@
 """Methods on one interface: PENCIL and its peers."""
 
 from pencil.algorithm import Pencil
-from pencil.methods.base import Look, Method, Surveying, Total
+from pencil.methods.base import Guess, Look, Method, Mixing, RowSurveying, Surveying, Total
 from pencil.methods.co_teaching import CoTeaching
 from pencil.methods.cross_entropy import CrossEntropy
+from pencil.methods.dividemix import DivideMix
 from pencil.methods.early_learning import EarlyLearning
 from pencil.methods.forward import Forward
 from pencil.methods.generalized_cross_entropy import GeneralizedCrossEntropy
@@ -21,19 +22,24 @@ AnyMethod = (
     | EarlyLearning
     | SparseOverParametrization
     | CoTeaching
+    | DivideMix
 )
 
 __all__ = [
     "AnyMethod",
     "CoTeaching",
     "CrossEntropy",
+    "DivideMix",
     "EarlyLearning",
     "Forward",
     "GeneralizedCrossEntropy",
+    "Guess",
     "JointOptimization",
     "Look",
     "Method",
+    "Mixing",
     "Pencil",
+    "RowSurveying",
     "SparseOverParametrization",
     "Surveying",
     "SymmetricCrossEntropy",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
@@ -12,7 +13,9 @@ from pencil.algorithm import Moment, Step, TopRows
 R = TypeVar("R", Tensor, TopRows)
 
 Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
-"""One pass over this rank's examples without training: (rows (B,), predictions (B, C)) on the CPU."""
+"""One pass over this rank's examples without training: (rows (B,), predictions (B, C)) on the CPU.
+
+Of a model of N networks the predictions are (B, N, C)."""
 Total = Callable[[Tensor], Tensor]
 """The sum of a tensor over all ranks."""
 
@@ -65,4 +68,61 @@ class Surveying(Protocol):
 
     def survey(self, look: Look, total: Total, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors anew, from as many looks at all examples as needed. Every rank takes part."""
+        ...
+
+
+@runtime_checkable
+class RowSurveying(Protocol):
+    """What a surveying method has besides if a survey writes every row, from the prediction for it.
+
+    The rows are written first; ``survey`` then looks at rows in place of predictions: (rows (B,), values (B, W)).
+    Trusted rows stay as they are.
+    """
+
+    def surveyed_rows(self, probs: Tensor, rows: Tensor, given: Tensor) -> Tensor:
+        """The rows' new values (B, W), from predictions (B, C) or (B, N, C) and the values until now."""
+        ...
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the networks shall learn from examples.
+
+    Attributes:
+        targets: (B, N, C), for each of N networks.
+        labelled: (B, N) bool, whether the network takes the target for a label.
+    """
+
+    targets: Tensor
+    labelled: Tensor
+
+
+@runtime_checkable
+class Mixing(Protocol):
+    """What a method has besides if it guesses targets from several views and learns from mixed examples (MixUp).
+
+    Where ``mixes`` says so the loop does not call ``step``: it asks for a guess, mixes inputs and targets in pairs with
+    λ ~ Beta(α, α), at least 1/2, and asks for the loss of the mixed examples.
+    """
+
+    @property
+    def alpha(self) -> float:
+        """α."""
+        ...
+
+    @property
+    def views(self) -> int:
+        """M, how many augmented views of an example are guessed from and learned."""
+        ...
+
+    def mixes(self, moment: Moment) -> bool:
+        """Whether examples are mixed at this moment; it changes between epochs only."""
+        ...
+
+    def guess(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Guess:
+        """The targets, without gradient, from logits (M, B, N, C) of all views."""
+        ...
+
+    def mixed_loss(self, logits: Tensor, guess: Guess, moment: Moment) -> Tensor:
+        """Per-example losses (B,) from logits (B, N, C) of mixed inputs; ``guess`` holds the mixed targets."""
         ...

@@ -1,6 +1,6 @@
 """Networks: the paper's two for CIFAR, a small CNN, heads for features, and anyone else's by name."""
 
-from pencil.models.pair import Pair, mean_prediction
+from pencil.models.pair import Pair, apart, mean_prediction
 from pencil.models.preact_resnet import PreActBlock, PreActResNet
 from pencil.models.registry import PAIR, build_model, model_names
 from pencil.models.resnet import RESNET18, RESNET34, CifarResNet
@@ -15,6 +15,7 @@ __all__ = [
     "PreActBlock",
     "PreActResNet",
     "SmallCNN",
+    "apart",
     "build_model",
     "linear",
     "mean_prediction",

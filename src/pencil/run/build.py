@@ -26,7 +26,7 @@ from pencil.data import (
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError, RunError
-from pencil.methods import AnyMethod, CoTeaching, Forward
+from pencil.methods import AnyMethod, CoTeaching, DivideMix, Forward
 from pencil.models import PAIR, build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.directory import RunDirectory
@@ -126,11 +126,11 @@ def build_method(config: RunConfig, train: Examples) -> AnyMethod:
 
 
 def _check_pair(config: RunConfig) -> None:
-    """Co-teaching is for two networks, and two networks are for co-teaching."""
-    taught, pair = isinstance(config.method, CoTeaching), config.model.name == PAIR
+    """Co-teaching and DivideMix are for two networks, and two networks are for them."""
+    taught, pair = isinstance(config.method, CoTeaching | DivideMix), config.model.name == PAIR
     if taught and not pair:
         raise ConfigError(
-            f"model.name = {config.model.name!r}: method co_teaching trains two networks; "
+            f"model.name = {config.model.name!r}: method {config.method.name} trains two networks; "
             f"--set model.name=pair --set model.args.name={config.model.name}"
         )
     if pair and not taught:

@@ -1,0 +1,195 @@
+"""DivideMix (Li, Socher & Hoi, ICLR 2020): two networks divide the examples for each other, then learn with MixMatch.
+
+    l_i = -Σ_j ŷ_j log f_j                                before each epoch, by either network
+    w_i = P(the component of lower mean | l_i)            of two Gaussians fitted to the OTHER network's losses
+    labelled: w_i >= τ, unlabelled: the rest
+    ȳ_i = w_i ŷ_i + (1 - w_i) mean_m f(x_im)              labelled: refined by the network itself, over M views
+    q_i = mean over both networks and the views of f      unlabelled: guessed by both
+    y_i = sharpened: y_j^(1/T) / Σ_k y_k^(1/T)
+    x' = λ x_a + (1 - λ) x_b, y' likewise                 λ ~ Beta(α, α), at least 1/2, so that x' counts as x_a does
+    L = L_X + λ_u(t) L_U + Σ_j π_j log(π_j / f̄_j)         π uniform, f̄ the mean prediction of the batch
+
+L_X is the mean cross entropy of the labelled, L_U the mean squared error of the unlabelled. Networks learn right labels
+first, so a label of small loss is likely right, and the others' examples still teach without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
+from pencil.errors import RunError
+from pencil.methods.base import Guess, Look, Total
+from pencil.methods.checks import require
+from pencil.methods.mixture import UNSEEN, LossCounts, fitted_mixtures, lower_posterior, start_mixtures
+
+NETWORKS = 2
+TINY = torch.finfo(torch.float32).tiny
+
+
+def given_losses(probs: Tensor, given: Tensor) -> Tensor:
+    """Cross entropy (B, N) of several networks' predictions (B, N, C) against ŷ."""
+    target = as_distribution(given, probs.shape[2]).to(probs.dtype)
+    return -(target[:, None] * probs.clamp_min(TINY).log()).sum(dim=2)
+
+
+def sharpened(target: Tensor, temperature: float) -> Tensor:
+    """Eq. 7: y_j^(1/T) / Σ_k y_k^(1/T) along the last dimension."""
+    powers = target ** (1 / temperature)
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+def guessed_targets(
+    probs: Tensor, given: Tensor, clean: Tensor, labelled: Tensor, temperature: float
+) -> Tensor:
+    """Each network's targets (B, N, C), Eq. 6-8.
+
+    Args:
+        probs: Predictions (M, B, N, C) for M views.
+        given: ŷ.
+        clean: w (B, N), as each network is told by the other.
+        labelled: (B, N) bool, as each network is told by the other.
+        temperature: T.
+    """
+    own = probs.mean(dim=0)
+    believed = as_distribution(given, probs.shape[3]).to(probs.dtype)[:, None]
+    refined = clean[..., None] * believed + (1 - clean[..., None]) * own
+    both = own.mean(dim=1, keepdim=True).expand_as(own)
+    return sharpened(torch.where(labelled[..., None], refined, both), temperature)
+
+
+def divided_losses(logits: Tensor, targets: Tensor, labelled: Tensor, unlabelled_weight: float) -> Tensor:
+    """L_X + λ_u L_U + the prior's penalty, Eq. 9-12, of both networks together: (B,), whose mean over B it is.
+
+    Args:
+        logits: (B, N, C).
+        targets: (B, N, C).
+        labelled: (B, N) bool.
+        unlabelled_weight: λ_u at this moment.
+    """
+    log_probs = logits.log_softmax(dim=2)
+    probs = log_probs.exp()
+    told = labelled.to(logits.dtype)
+    supervised = told * -(targets * log_probs).sum(dim=2) / told.mean(dim=0).clamp_min(TINY)
+    untold = 1 - told
+    guessed = untold * (probs - targets).square().mean(dim=2) / untold.mean(dim=0).clamp_min(TINY)
+    seen = probs.mean(dim=0).clamp_min(TINY)
+    penalty = -math.log(logits.shape[2]) - seen.log().mean(dim=1)
+    return (supervised + unlabelled_weight * guessed + penalty).sum(dim=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivideMix:
+    """Two networks in one model: ``model.name = "pair"``, whose logits in training are (B, 2, C).
+
+    backbone: cross entropy, the paper's warm-up. correction: λ_u grows. finetune: it is whole. A row is the example's
+    loss by either network before the current epoch; a trusted row has none and always counts as labelled.
+
+    Attributes:
+        threshold: τ, how probably a label must be right for its example to be labelled.
+        temperature: T, below 1 sharpens targets.
+        unlabelled_weight: λ_u; the paper has 0 to 150, the more the more noise.
+        ramp: The epochs of the correction phase over which λ_u grows from 0.
+        alpha: α of the Beta distribution of λ.
+        views: M, the augmented views of an example.
+        confidence_penalty: How much Σ_j f_j log f_j is added in the backbone phase; 1 for asymmetric noise.
+    """
+
+    threshold: float = 0.5
+    temperature: float = 0.5
+    unlabelled_weight: float = 25.0
+    ramp: float = 16.0
+    alpha: float = 4.0
+    views: int = 2
+    confidence_penalty: float = 0.0
+    name: Literal["dividemix"] = "dividemix"
+
+    def __post_init__(self) -> None:
+        require(0 <= self.threshold <= 1, "threshold", self.threshold, "must be between 0 and 1")
+        for field in ("temperature", "ramp", "alpha"):
+            require(getattr(self, field) > 0, field, getattr(self, field), "must be above 0")
+        for field in ("unlabelled_weight", "confidence_penalty"):
+            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
+        require(self.views >= 1, "views", self.views, "must be at least 1")
+
+    def row_width(self, num_classes: int) -> int:
+        """The two losses."""
+        return NETWORKS
+
+    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
+        """No loss is known yet: (B, 2) of a mark that no loss can be."""
+        return torch.full((len(given), NETWORKS), UNSEEN, device=given.device)
+
+    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
+        """The given labels."""
+        return as_distribution(given, num_classes)
+
+    def start_shared(self, num_classes: int) -> dict[str, Tensor]:
+        """The mixtures of both networks."""
+        return start_mixtures(NETWORKS)
+
+    def survey_due(self, moment: Moment) -> bool:
+        """Before every epoch that divides."""
+        return self.mixes(moment)
+
+    def surveyed_rows(self, probs: Tensor, rows: Tensor, given: Tensor) -> Tensor:
+        """The losses (B, 2), from both networks' predictions (B, 2, C)."""
+        _require_two(probs, "predictions")
+        return given_losses(probs, given)
+
+    def survey(self, look: Look, total: Total, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A mixture for each network, from the losses of all rows."""
+        counts = LossCounts.empty(NETWORKS)
+        for _, losses in look():
+            counts = counts.with_losses(losses)
+        return fitted_mixtures(LossCounts(*map(total, counts)))
+
+    def mixes(self, moment: Moment) -> bool:
+        """In every phase but the first."""
+        return moment.phase.name != "backbone"
+
+    def clean_probability(self, rows: Tensor, moment: Moment) -> Tensor:
+        """The w (B, 2) of each network, from the other one's losses and mixture; 1 where there is no loss."""
+        posterior = lower_posterior(rows, moment.shared)
+        return torch.where(rows < 0, 1.0, posterior).flip(1)
+
+    def guess(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Guess:
+        """What each network shall learn from an example, from logits (M, B, 2, C) of its views."""
+        _require_two(logits[0], "logits")
+        clean = self.clean_probability(rows, moment).to(logits.dtype)
+        labelled = clean >= self.threshold
+        targets = guessed_targets(logits.softmax(dim=3), given, clean, labelled, self.temperature)
+        return Guess(targets, labelled)
+
+    def mixed_loss(self, logits: Tensor, guess: Guess, moment: Moment) -> Tensor:
+        """Eq. 9-12 per example (B,), from logits (B, 2, C) of mixed inputs and their mixed targets."""
+        return divided_losses(logits, guess.targets, guess.labelled, self._unlabelled_weight(moment))
+
+    def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
+        """The backbone phase: both networks' cross entropy, from logits (B, 2, C)."""
+        _require_two(logits, "logits")
+        if self.mixes(moment):
+            raise RunError(
+                f"method dividemix learns from mixed examples in the {moment.phase.name} phase; "
+                "train with pencil.engine.Loop, or call guess and mixed_loss in place of loss"
+            )
+        losses = [
+            cross_entropy(each, given) - self.confidence_penalty * entropy_loss(each)
+            for each in logits.unbind(dim=1)
+        ]
+        return Step(torch.stack(losses).sum(dim=0))
+
+    def _unlabelled_weight(self, moment: Moment) -> float:
+        grown = min(moment.elapsed / self.ramp, 1.0) if moment.phase.name == "correction" else 1.0
+        return self.unlabelled_weight * grown
+
+
+def _require_two(values: Tensor, what: str) -> None:
+    two = values.dim() == 3 and values.shape[1] == NETWORKS
+    require(two, what, tuple(values.shape), "must be of two networks, (B, 2, C)")
