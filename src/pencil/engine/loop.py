@@ -186,7 +186,9 @@ class Loop:
                     job.workers,
                     passes,
                 )
-                yield from self.tally.count_forward(seen)
+                for batch, predicted in seen:
+                    self.tally.count_forward(predicted)
+                    yield batch, predicted
 
         job.learner.survey(look, job.runtime.total)
 
@@ -238,6 +240,7 @@ class Loop:
     def _logits(self, prepared: Tensor) -> Tensor:
         with self.training.runtime.autocast():
             logits: Tensor = self._forward(prepared)
+        self.tally.count_forward(logits)
         return logits
 
     def _mixed(self, inputs: Tensor, rows: Tensor, epoch: int, part: int) -> tuple[Tensor, Tensor]:

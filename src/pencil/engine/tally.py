@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 
 import torch
@@ -36,16 +35,13 @@ class Tally:
     def count(self, logits: Tensor, losses: Tensor, given: Tensor) -> None:
         """Add a batch: logits (B, C), or (B, N, C) of several networks, losses (B,), given classes (B,)."""
         self.examples += len(losses)
-        self.forward += len(losses) * (1 if logits.dim() == 2 else logits.shape[1])
         self.loss += float(losses.sum())
         predicted = logits if logits.dim() == 2 else mean_prediction(logits)
         self.agreeing += int((predicted.argmax(dim=1) == given).sum())
 
-    def count_forward(self, seen: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Add what a survey sends forward, as it goes: (rows (B,), predictions)."""
-        for rows, predicted in seen:
-            self.forward += len(rows)
-            yield rows, predicted
+    def count_forward(self, outputs: Tensor) -> None:
+        """Add what was sent forward: outputs (B, C), or (B, N, C) of several networks."""
+        self.forward += len(outputs) * (1 if outputs.dim() == 2 else outputs.shape[1])
 
     def count_labels(self, written: Written) -> None:
         """Add what a step wrote."""
