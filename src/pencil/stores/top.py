@@ -14,7 +14,6 @@ from torch import Tensor
 from pencil.algorithm import TopRows
 from pencil.errors import ConfigError
 from pencil.stores.base import allocate
-from pencil.stores.half import from_half_bits, to_half_bits
 
 SHORT = 1 << 16  # classes that 16 bits tell apart
 MOST = 1 << 24  # and 24 bits
@@ -65,9 +64,8 @@ class TopStore:
         k, high = self.k, self._high
         records = torch.empty(len(rows), self._records.shape[1], dtype=torch.int16)
         records[:, :k] = rows.classes  # int16 keeps the low 16 bits
-        records[:, k + high :] = to_half_bits(
-            torch.cat([rows.values, rows.rest], dim=1).clamp_(-LARGEST, LARGEST)
-        )
+        entries = torch.cat([rows.values, rows.rest], dim=1).clamp_(-LARGEST, LARGEST).half()
+        records[:, k + high :] = entries.view(torch.int16)
         if high:
             upper = torch.zeros(len(rows), 2 * high, dtype=torch.uint8)
             upper[:, :k] = rows.classes >> 16
@@ -77,11 +75,13 @@ class TopStore:
     def unpacked(self, records: Tensor) -> TopRows:
         """The entries that records hold."""
         k, high = self.k, self._high
-        classes = records[:, :k].long().bitwise_and_(0xFFFF)
+        classes = records[:, :k].long()
+        if self.num_classes > SHORT // 2:
+            classes.bitwise_and_(0xFFFF)  # what int16 took for a sign
         if high:
             upper = records[:, k : k + high].contiguous().view(torch.uint8)
             classes += upper[:, :k].long() << 16
-        entries = from_half_bits(records[:, k + high :])
+        entries = records[:, k + high :].contiguous().view(torch.float16).float()
         return TopRows(classes, entries[:, :k], entries[:, k:], self.num_classes)
 
     @property
