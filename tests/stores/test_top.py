@@ -20,7 +20,9 @@ def some_rows(num_rows, num_classes, k, seed=0):
 
 @settings(max_examples=40, deadline=None)
 @forall(
-    st.sampled_from([(5, 2), (10, 3), (200, 8), (32_769, 4), (65_536, 8), (65_537, 8), (65_537, 3), (1 << 24, 5)]),
+    st.sampled_from(
+        [(5, 2), (10, 3), (200, 8), (32_769, 4), (65_536, 8), (65_537, 8), (65_537, 3), (1 << 24, 5)]
+    ),
     st.integers(0, 1000),
 )
 def test_what_is_written_is_read(shape, seed):
