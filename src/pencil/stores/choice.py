@@ -20,7 +20,7 @@ from pencil.stores.top import TopStore, words
 
 GRAMMAR = r"auto|dense(:mapped)?|top:[1-9]\d*(:mapped)?"
 SHARE = 0.6  # of the free memory; the network, its gradients and the loader need the rest
-USUAL_K = 8  # keeps 99.7 % of the labels of whole rows on 200 classes
+USUAL_K = 8  # keeps 99.8 % of the labels of whole rows on 200 classes, see benchmarks/cub_stores.py
 
 
 @dataclass(frozen=True)
