@@ -152,7 +152,7 @@ def test_labels_and_predictions_are_tables_by_id(pencil, finished, points, tmp_p
     with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
         labels = list(csv.DictReader(file))
     assert [row["id"] for row in labels] == [f"row\n{number}" for number in range(90)]
-    assert list(labels[0])[4:] == ["p_cat, big", "p_żółć", "p_cow"]
+    assert list(labels[0])[5:] == ["p_cat, big", "p_żółć", "p_cow"]
     with (tmp_path / "predictions.csv").open(newline="", encoding="utf-8") as file:
         predictions = list(csv.DictReader(file))
     assert [row["id"] for row in predictions] == [row["id"] for row in labels]

@@ -23,29 +23,29 @@ def rows_of(path):
         return list(csv.reader(file))
 
 
-def test_csv_has_id_given_suggested_and_confidence(tmp_path):
+def test_csv_has_id_given_suggested_confidence_and_verdict(tmp_path):
     assert write_labels(tmp_path / "labels.csv", chunks(), NAMES) == 3
     assert rows_of(tmp_path / "labels.csv") == [
-        ["id", "given_label", "suggested_label", "confidence"],
-        ["a.png", "cat, big", "żółć", "0.75"],
-        ["two\nlines", "żółć", 'd"og', "0.666667"],
-        [IDS[2], "cat, big", "cat, big", "1.0"],
+        ["id", "given_label", "suggested_label", "confidence", "verdict"],
+        ["a.png", "cat, big", "żółć", "0.75", "relabel"],
+        ["two\nlines", "żółć", 'd"og', "0.666667", "review"],
+        [IDS[2], "cat, big", "cat, big", "1.0", "keep"],
     ]
 
 
 def test_csv_is_utf8_text_with_quotes_where_needed(tmp_path):
     write_labels(tmp_path / "labels.csv", list(chunks())[:1], NAMES)
     first = (tmp_path / "labels.csv").read_bytes().decode("utf-8").split("\r\n")[1]
-    assert first == 'a.png,"cat, big",żółć,0.75'
+    assert first == 'a.png,"cat, big",żółć,0.75,relabel'
 
 
 def test_csv_with_the_whole_distribution(tmp_path):
     write_labels(tmp_path / "labels.csv", chunks(), NAMES, distribution=True)
     header, first, second, third = rows_of(tmp_path / "labels.csv")
-    assert header[4:] == ["p_cat, big", "p_żółć", 'p_d"og']
-    assert first[4:] == ["0.125", "0.75", "0.125"]
-    assert second[4:] == ["0.0", "0.333333", "0.666667"]
-    assert third[4:] == ["1.0", "0.0", "0.0"]
+    assert header[5:] == ["p_cat, big", "p_żółć", 'p_d"og']
+    assert first[5:] == ["0.125", "0.75", "0.125"]
+    assert second[5:] == ["0.0", "0.333333", "0.666667"]
+    assert third[5:] == ["1.0", "0.0", "0.0"]
 
 
 @pytest.mark.parametrize("distribution", [False, True])

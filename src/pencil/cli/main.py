@@ -149,7 +149,7 @@ def predict(
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
 @as_json
 def labels(run: Path, out: Path, distribution: bool, json_: bool) -> None:
-    """Write RUN's labels: id, given and suggested label, confidence."""
+    """Write RUN's labels: given, suggested, confidence, verdict."""
     from pencil.results import write_labels
     from pencil.run import RunDirectory, learned_labels
 

@@ -1,4 +1,4 @@
-"""Learned labels as a table: id, given, suggested, confidence; the whole distribution on request."""
+"""Learned labels as a table: id, given, suggested, confidence, verdict; the whole distribution on request."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from pencil.algorithm import Rows, TopRows
 from pencil.errors import need
 from pencil.results.files import writing
+from pencil.results.verdicts import VERDICTS, VerdictRule
 
 ENTRIES = 1 << 22  # probabilities written at once
 
@@ -59,6 +60,7 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         "given_label": list(chunk.given),
         "suggested_label": [class_names[index] for index in best.indices.tolist()],
         "confidence": [round(value, 6) for value in best.values.tolist()],
+        "verdict": _verdicts(chunk, class_names),
     }
     if distribution:
         whole = chunk.distribution
@@ -66,6 +68,13 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         for index, name in enumerate(class_names):
             columns[f"p_{name}"] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
+
+
+def _verdicts(chunk: LabelChunk, class_names: Sequence[str]) -> list[str]:
+    numbers = {name: index for index, name in enumerate(class_names)}
+    # A class the model does not know is no class it could keep.
+    given = torch.tensor([numbers.get(name, -1) for name in chunk.given])
+    return [VERDICTS[index] for index in VerdictRule().verdicts(chunk.distribution, given).tolist()]
 
 
 def _write_csv(path: Path, tables: Iterator[Columns]) -> int:
