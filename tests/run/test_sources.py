@@ -20,6 +20,7 @@ from pencil.config.schema import (
 from pencil.data import write_label_file
 from pencil.errors import ConfigError, DataError
 from pencil.run import noisy_labels, prepare_examples, read_splits
+from pencil.run.sources import noise_matrix
 from pencil.stores import GivenLabels
 
 
@@ -111,6 +112,28 @@ def test_noise_that_does_not_fit_the_classes_is_named(clean):
         noisy_labels(clean, RateNoise(kind="cifar10", rate=0.2), seed=0)
     with pytest.raises(ConfigError, match=r"data.noise.matrix: \(2, 2\) for 3 classes"):
         noisy_labels(clean, MatrixNoise(kind="matrix", matrix=((1.0, 0.0), (0.0, 1.0))), seed=0)
+
+
+def test_the_matrix_of_noise_is_its_own_or_counted_against_the_truth(section, clean, tmp_path):
+    train = prepare_examples(section(noise=symmetric(0.3)), seed=0).train
+    assert noise_matrix(symmetric(0.3), train).tolist() == [pytest.approx(row) for row in _symmetric(0.3)]
+    instance = RateNoise(kind="instance", rate=0.4)
+    train = prepare_examples(section(noise=instance), seed=0).train
+    counted = noise_matrix(instance, train)
+    for true in range(3):
+        mine = train.labels.values[train.reference == true]
+        assert counted[true].tolist() == [float((mine == seen).double().mean()) for seen in range(3)]
+
+
+def test_a_class_without_rows_keeps_its_name_in_a_counted_matrix(section):
+    instance = RateNoise(kind="instance", rate=0.4)
+    train = prepare_examples(section(noise=instance), seed=0).train
+    without = train.subset((train.reference != 1).nonzero().flatten())
+    assert noise_matrix(instance, without)[1].tolist() == [0.0, 1.0, 0.0]
+
+
+def _symmetric(rate):
+    return [[rate / 3 + (1 - rate) * (i == j) for j in range(3)] for i in range(3)]
 
 
 def test_cifar10s_noise_moves_trucks_to_automobiles(clean):

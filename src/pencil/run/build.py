@@ -11,7 +11,7 @@ from torch.optim import SGD, AdamW
 
 from pencil.algorithm import Pencil, total_epochs
 from pencil.config import RunConfig
-from pencil.config.schema import DataSection, LabelFile, ShardsData
+from pencil.config.schema import DataSection, ShardsData
 from pencil.config.schema import Optimizer as OptimizerSection
 from pencil.data import (
     EpochSampler,
@@ -117,12 +117,10 @@ def build_method(config: RunConfig, train: Examples) -> AnyMethod:
     method, noise = config.method, config.data.noise
     if not isinstance(method, Forward) or method.transition != "noise":
         return method
-    if noise is None or isinstance(noise, LabelFile) or noise.kind == "instance":
-        raise ConfigError(
-            "method.transition: 'noise' needs data.noise with a transition matrix (symmetric, circular, cifar10 or "
-            "matrix); use 'estimated', or give the matrix"
-        )
-    return replace(method, transition=tuple(map(tuple, noise_matrix(noise, train.num_classes).tolist())))
+    if noise is None:
+        raise ConfigError("method.transition: 'noise' needs data.noise; use 'estimated', or give the matrix")
+    matrix = noise_matrix(noise, train)
+    return replace(method, transition=tuple(map(tuple, matrix.tolist())))
 
 
 def _check_pair(config: RunConfig) -> None:

@@ -202,11 +202,24 @@ def _corrupted(train: Examples, noise: RateNoise | MatrixNoise, seed: int) -> Te
     generator = torch.Generator().manual_seed(mixed_seed(seed if noise.seed is None else noise.seed, NOISE))
     if noise.kind == "instance":
         return instance_dependent_noise(labels, train.inputs, classes, noise.rate, generator)
-    return transition_noise(labels, noise_matrix(noise, classes), generator)
+    return transition_noise(labels, _matrix(noise, classes), generator)
 
 
-def noise_matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
-    """T (C, C) of configured noise, which must have one."""
+def noise_matrix(noise: Noise, train: Examples) -> Tensor:
+    """T (C, C) of configured noise: its own, or, where it has none (from a file, by instance), as it came out."""
+    if not isinstance(noise, LabelFile) and noise.kind != "instance":
+        return _matrix(noise, train.num_classes)
+    assert train.reference is not None, "noise keeps the labels it was made from"
+    identity = torch.eye(train.num_classes, dtype=torch.float64)
+    counts = identity[train.reference].T @ identity[train.labels.hard]
+    total = counts.sum(dim=1, keepdim=True)
+    return torch.where(
+        total > 0, counts / total.clamp_min(1), identity
+    )  # a class without rows keeps its name
+
+
+def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
+    """T (C, C) of noise that is made by one."""
     if isinstance(noise, MatrixNoise):
         matrix = torch.tensor(noise.matrix)
         if matrix.shape != (classes, classes):
