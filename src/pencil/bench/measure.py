@@ -53,6 +53,7 @@ def measure(directory: RunDirectory) -> dict[str, Any]:
     return {
         "test_last": summary["last"].get("test_accuracy"),
         "test_best": summary.get("best", {}).get("test_accuracy"),
+        "validation_last": summary["last"].get("validation_accuracy"),
         **_labels(directory, config, examples),
         "examples": len(examples),
         "seconds": summary["seconds"],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STOPPED, FAILED = 3, 1  # exit codes
 METRICS = (
-    *("last", "best", "labels_before", "labels_after"),
+    *("last", "best", "validation", "labels_before", "labels_after"),
     *("precision", "recall", "f1", "seconds", "forward_passes"),
 )
 
