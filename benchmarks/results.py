@@ -1,0 +1,129 @@
+"""The comparison's figures, recomputed from the committed results of every training.
+
+    python benchmarks/results.py [--json] [--table]
+
+A cell is a data set with a noise. PENCIL is ahead where its last-epoch test accuracy, mean over the seeds that both
+have, is above that of every method with one network, forward correction with the true matrix included. The ceilings
+(clean labels; the oracle that deletes exactly the wrong ones) and two-network methods do not count. F1 and cost are
+compared with cleanlab where both were run: same data, noise and seed; cost is examples sent forward in training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from common import finish
+
+from pencil.bench import read_results, tabulate
+
+RESULTS = Path(__file__).parent / "results"
+COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
+NOT_PEERS = ("pencil", "clean", "oracle", "co_teaching", "dividemix")
+Line = dict[str, Any]
+Cell = tuple[str, str]
+
+
+def main() -> None:
+    """Print the figures, and with ``--table`` who leads in each cell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--table", action="store_true", help="the tables of every data set, in Markdown")
+    arguments = parser.parse_args()
+    lines = committed()
+    if arguments.table:
+        for metric in ("last", "best", "f1", "labels_after"):
+            print(tabulate(lines, [metric]), end="\n\n")
+    if not arguments.json:
+        print(standing(lines))
+    finish({**ahead(lines), **against_cleanlab(lines, cleanlab_lines())}, as_json=arguments.json)
+
+
+def committed() -> list[Line]:
+    """Every training of the comparisons."""
+    files = [RESULTS / "comparison" / f"{name}.jsonl" for name in COMPARISONS]
+    return [line for file in files if file.is_file() for line in read_results(file)]
+
+
+def cleanlab_lines() -> list[Line]:
+    """Every cleanlab measurement."""
+    file = RESULTS / "comparison" / "cleanlab.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+
+def cells_of(lines: Iterable[Line]) -> list[Cell]:
+    """Data sets with noises, in order."""
+    return list(dict.fromkeys((line["data"], line["noise"]) for line in lines))
+
+
+def leads(lines: Sequence[Line], cell: Cell) -> dict[str, float]:
+    """How far PENCIL is ahead of each one-network peer, in points, over the seeds that both have."""
+    scores: dict[str, dict[int, float]] = {}
+    for line in lines:
+        if (line["data"], line["noise"]) == cell:
+            scores.setdefault(line["method"], {})[line["seed"]] = 100 * line["test_last"]
+    pencil = scores.get("pencil", {})
+    shared = {
+        peer: [pencil[seed] - of[seed] for seed in of if seed in pencil]
+        for peer, of in scores.items()
+        if peer not in NOT_PEERS
+    }
+    return {peer: statistics.mean(differences) for peer, differences in shared.items() if differences}
+
+
+def ahead(lines: Sequence[Line]) -> dict[str, float]:
+    """How many cells there are, and in how many PENCIL is ahead of all peers, and of all that are told nothing."""
+    found = [leads(lines, cell) for cell in cells_of(lines)]
+    told_nothing = [{peer: lead for peer, lead in each.items() if peer != "forward_known"} for each in found]
+    return {
+        "cells": len(found),
+        "cells_ahead_of_one_network_peers": sum(min(each.values()) > 0 for each in found if each),
+        "cells_ahead_of_peers_told_nothing": sum(min(each.values()) > 0 for each in told_nothing if each),
+    }
+
+
+def against_cleanlab(lines: Sequence[Line], cleanlab: Sequence[Line]) -> dict[str, float]:
+    """Mean F1 of both on the same problems, and PENCIL's share of cleanlab's cost; nothing where none was measured."""
+    ours = {(line["data"], line["noise"], line["seed"]): line for line in lines if line["method"] == "pencil"}
+    pairs = [
+        (ours[key], line) for line in cleanlab if (key := (line["data"], line["noise"], line["seed"])) in ours
+    ]
+    if not pairs:
+        return {}
+    return {
+        "f1_pencil": round(100 * statistics.mean(mine["f1"] for mine, _ in pairs), 2),
+        "f1_cleanlab": round(100 * statistics.mean(other["f1"] for _, other in pairs), 2),
+        "cost_over_cleanlab": round(
+            sum(mine["forward_passes"] for mine, _ in pairs)
+            / sum(other["forward_passes"] for _, other in pairs),
+            4,
+        ),
+        "problems_with_cleanlab": len(pairs),
+    }
+
+
+def standing(lines: Sequence[Line]) -> str:
+    """Markdown: per cell PENCIL's accuracy and its nearest or leading peer."""
+    rows = ["| data | noise | PENCIL | nearest peer | ahead by |", "|---|---|---|---|---|"]
+    for data, noise in cells_of(lines):
+        found = leads(lines, (data, noise))
+        if not found:
+            continue
+        peer = min(found, key=lambda name: found[name])
+        own = [
+            100 * line["test_last"]
+            for line in lines
+            if (line["data"], line["noise"], line["method"]) == (data, noise, "pencil")
+        ]
+        rows.append(f"| {data} | {noise} | {statistics.mean(own):.1f} | {peer} | {found[peer]:+.1f} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    main()

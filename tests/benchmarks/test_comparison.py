@@ -1,0 +1,57 @@
+"""The comparison's figures: counted as documented, and the committed ones as the docs tell them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def results():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import results
+
+        yield results
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+        for name in ("results", "common"):
+            sys.modules.pop(name, None)
+
+
+def line(method, test_last, noise="n", seed=0, **fields):
+    return {"data": "d", "noise": noise, "method": method, "seed": seed, "test_last": test_last, **fields}
+
+
+def test_a_cell_is_won_against_every_one_network_peer_on_shared_seeds(results):
+    lines = [
+        *(line("pencil", 0.7, seed=0), line("pencil", 0.5, seed=1)),
+        *(line("cross_entropy", 0.65, seed=0), line("forward_known", 0.69, seed=0)),
+        *(line("clean", 0.9), line("oracle", 0.8), line("co_teaching", 0.99)),
+        *(line("pencil", 0.6, "m"), line("forward_known", 0.61, "m"), line("cross_entropy", 0.5, "m")),
+        *(line("pencil", 0.6, "o"), line("cross_entropy", 0.6, "o")),
+    ]
+    assert results.leads(lines, ("d", "n")) == pytest.approx({"cross_entropy": 5.0, "forward_known": 1.0})
+    assert results.ahead(lines) == {
+        "cells": 3,
+        "cells_ahead_of_one_network_peers": 1,
+        "cells_ahead_of_peers_told_nothing": 2,
+    }
+
+
+def test_cleanlab_is_compared_on_the_same_problems_only(results):
+    lines = [
+        line("pencil", 0.7, f1=0.9, forward_passes=100),
+        line("pencil", 0.7, seed=1, f1=0.1, forward_passes=900),
+        line("cross_entropy", 0.7, f1=0.2, forward_passes=100),
+    ]
+    cleanlab = [line("cleanlab", 0.6, f1=0.8, forward_passes=400)]
+    assert results.against_cleanlab(lines, cleanlab) == {
+        "f1_pencil": 90.0,
+        "f1_cleanlab": 80.0,
+        "cost_over_cleanlab": 0.25,
+        "problems_with_cleanlab": 1,
+    }
+    assert results.against_cleanlab(lines, []) == {}
