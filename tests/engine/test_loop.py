@@ -162,6 +162,33 @@ def test_passes_without_rows_change_nothing_though_a_dataset_cannot_fetch_nothin
         torch.testing.assert_close(end_state(parts)[name], value, rtol=1e-4, atol=1e-4)
 
 
+def test_weights_of_one_change_nothing_and_rows_of_weight_0_teach_nothing(blobs, make_training):
+    rows = len(blobs.train)
+    plain = make_training(blobs)
+    ones = make_training(blobs, weights=torch.ones(rows))
+    for training in (plain, ones):
+        trained(training)
+    assert_same(end_state(plain), end_state(ones))
+    heard = torch.arange(rows) < 300
+    unheard = replace(
+        blobs.train, labels=replace(blobs.train.labels, values=blobs.train.labels.values.clone())
+    )
+    unheard.labels.values[~heard] = 0
+    weights = 2.0 * heard.float()
+    either = [
+        make_training(
+            replace(blobs, train=train), method=CrossEntropy(), weights=weights, accumulate=accumulate
+        )
+        for train, accumulate in ((blobs.train, 1), (unheard, 1), (blobs.train, 3))
+    ]
+    for training in either:
+        trained(training)
+    states = [training.model.state_dict() for training in either]
+    assert_same(states[0], states[1])
+    for name, value in states[0].items():
+        torch.testing.assert_close(states[2][name], value, rtol=1e-4, atol=1e-5)
+
+
 def test_evaluation_may_be_rarer_but_the_last_epoch_always_has_one(blobs, make_training):
     notes = Notes()
     trained(make_training(blobs, evaluate_every=3, validation=blobs.test), notes)

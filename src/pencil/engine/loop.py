@@ -44,6 +44,7 @@ class Training:
 
     ``model`` is the network as ``Runtime.network`` makes it, before its optimiser. ``train`` holds the examples this
     rank owns, numbered from 0 as in its label store; ``rows`` are their numbers among the examples of all ranks.
+    ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
     """
 
     runtime: Runtime
@@ -56,6 +57,7 @@ class Training:
     rows: Tensor
     validation: Examples | None = None
     test: Examples | None = None
+    weights: Tensor | None = None
     checkpoints: Checkpoints | None = None
     checkpoint_seconds: float = 300.0
     checkpoint_steps: int | None = None
@@ -233,7 +235,8 @@ class Loop:
         else:
             logits = self._logits(job.preparation.training(inputs, job.rows[rows], epoch))
             losses = job.learner.loss(logits, rows, reduction="none")
-        (losses.sum() * scale).backward()
+        weighted = losses if job.weights is None else losses * job.weights[rows].to(losses.device)
+        (weighted.sum() * scale).backward()
         given = job.learner.given.subset(rows).hard.to(logits.device)
         self.tally.count(logits.detach(), losses.detach(), given)
 
