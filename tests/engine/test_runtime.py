@@ -21,6 +21,14 @@ def test_one_process_is_the_main_one_and_needs_no_group():
     runtime.stop()
 
 
+def test_alone_a_process_heeds_no_torchrun(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    runtime = Runtime.alone("cpu")
+    assert (runtime.rank, runtime.world_size, runtime.is_main) == (0, 1, True)
+    assert not torch.distributed.is_initialized()
+
+
 def test_auto_takes_the_gpu_only_where_there_is_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert Runtime.start("auto").device == torch.device("cpu")

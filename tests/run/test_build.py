@@ -8,7 +8,7 @@ from torch.optim import SGD, AdamW
 
 from pencil.config.schema import Optimizer
 from pencil.data import Examples, Order, TensorInputs
-from pencil.engine import Runtime
+from pencil.engine import Loop, Runtime
 from pencil.errors import ConfigError, DataError
 from pencil.run import RunDirectory, prepare_examples
 from pencil.run.build import (
@@ -135,6 +135,31 @@ def test_a_plan_without_epochs_is_refused(make_config, tmp_path):
     prepared = prepare_examples(config.data, config.seed)
     with pytest.raises(ConfigError, match="phases: no phase has an epoch; set"):
         build_training(config, prepared, RunDirectory(tmp_path), RUNTIME)
+
+
+def test_without_a_directory_training_leaves_nothing_on_disk(make_config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = make_config(store="dense")
+    prepared = prepare_examples(config.data, config.seed)
+    training = build_training(config, prepared, None, RUNTIME)
+    assert training.checkpoints is None
+    assert Loop(training).run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_may_build_the_network_by_seed(make_config):
+    def own(shape, classes):
+        return torch.nn.Linear(*shape, classes + extra)
+
+    config, extra = make_config(store="dense"), 0
+    prepared = prepare_examples(config.data, config.seed)
+    first, again = (build_training(config, prepared, None, RUNTIME, make=own).model for _ in range(2))
+    assert torch.equal(first.weight, again.weight)
+    extra = 1
+    with pytest.raises(
+        ConfigError, match=r"module = 'own': .* returns \(1, 4\), but must return logits \(1, 3\)"
+    ):
+        build_training(config, prepared, None, RUNTIME, make=own)
 
 
 def test_each_rank_owns_its_rows(make_config, tmp_path, monkeypatch):

@@ -68,6 +68,11 @@ class Runtime:
             parallel=parallel,
         )
 
+    @classmethod
+    def alone(cls, device: str = "auto") -> Runtime:
+        """This process by itself, whatever torchrun announces."""
+        return cls(device=_device(device))
+
     @property
     def is_main(self) -> bool:
         """Whether this process speaks and writes for all."""

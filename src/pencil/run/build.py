@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -35,6 +36,8 @@ from pencil.stores import choose_store, free_memory
 
 WEIGHTS, AUGMENTATION, ORDER, DROPOUT = 11, 12, 13, 14  # what draws random numbers, see sources
 STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to three digits
+Make = Callable[[tuple[int, ...], int], nn.Module]
+"""A function that builds a network from the shape of one input and the number of classes."""
 
 
 def build_runtime(config: RunConfig) -> Runtime:
@@ -46,9 +49,18 @@ def build_runtime(config: RunConfig) -> Runtime:
 
 
 def build_training(
-    config: RunConfig, prepared: Prepared, directory: RunDirectory, runtime: Runtime
+    config: RunConfig,
+    prepared: Prepared,
+    directory: RunDirectory | None,
+    runtime: Runtime,
+    *,
+    make: Make | None = None,
 ) -> Training:
-    """Everything a run needs, the same on every rank but for the rows it owns."""
+    """Everything a run needs, the same on every rank but for the rows it owns.
+
+    Without a directory it leaves nothing on disk and takes no checkpoints. ``make`` builds the network in place of
+    ``config.model``.
+    """
     _check_plan(config, runtime)
     _check_pair(config)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
@@ -57,7 +69,8 @@ def build_training(
     mine = prepared.train.subset(rows)
     sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)
-    model = runtime.network(build_network(config, prepared.train, preparation, runtime))
+    model = runtime.network(build_network(config, prepared.train, preparation, runtime, make))
+    keep = config.checkpoint.keep
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
     return Training(
         runtime=runtime,
@@ -68,7 +81,7 @@ def build_training(
             mine.labels,
             config.phases,
             store=config.store,
-            folder=directory.path,
+            folder=None if directory is None else directory.path,
         ),
         sampler=sampler,
         preparation=preparation,
@@ -76,7 +89,7 @@ def build_training(
         rows=rows,
         validation=prepared.validation,
         test=prepared.test,
-        checkpoints=Checkpoints(directory.checkpoints, runtime, config.checkpoint.keep),
+        checkpoints=None if directory is None else Checkpoints(directory.checkpoints, runtime, keep),
         checkpoint_seconds=config.checkpoint.seconds,
         checkpoint_steps=config.checkpoint.steps,
         accumulate=config.train.accumulate,
@@ -164,20 +177,29 @@ def build_sampler(config: RunConfig, order: Order, runtime: Runtime) -> EpochSam
 
 
 def build_network(
-    config: RunConfig, train: Examples, preparation: Preparation, runtime: Runtime
+    config: RunConfig,
+    train: Examples,
+    preparation: Preparation,
+    runtime: Runtime,
+    make: Make | None = None,
 ) -> nn.Module:
     """The backbone with seeded starting weights, leaving the global random state as it was."""
-    name = config.model.name
-    with torch.random.fork_rng(devices=[]), users_code("model.name", name):
+    field, name = ("model.name", config.model.name) if make is None else ("module", make.__name__)
+    with torch.random.fork_rng(devices=[]), users_code(field, name):
         torch.manual_seed(mixed_seed(config.seed, WEIGHTS))
         shape = input_shape(train, preparation)
-        model = build_model(name, num_classes=train.num_classes, input_shape=shape, args=config.model.args)
+        model = (make or _maker(config))(shape, train.num_classes)
         model = runtime.place(model)
-        _check_logits(model, _first(train, preparation), train.num_classes, name)
+        _check_logits(model, _first(train, preparation), train.num_classes, f"{field} = {name!r}")
     return model
 
 
-def _check_logits(model: nn.Module, example: Tensor, num_classes: int, name: str) -> None:
+def _maker(config: RunConfig) -> Make:
+    name, args = config.model.name, config.model.args
+    return lambda shape, classes: build_model(name, num_classes=classes, input_shape=shape, args=args)
+
+
+def _check_logits(model: nn.Module, example: Tensor, num_classes: int, what: str) -> None:
     """One example through the network: better a sentence now than a shape error in the first batch."""
     model.eval()
     with torch.no_grad():
@@ -186,7 +208,7 @@ def _check_logits(model: nn.Module, example: Tensor, num_classes: int, name: str
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if shape != (1, num_classes):
         raise ConfigError(
-            f"model.name = {name!r}: for one input {tuple(example.shape)} it returns {shape}, "
+            f"{what}: for one input {tuple(example.shape)} it returns {shape}, "
             f"but must return logits (1, {num_classes})"
         )
 
