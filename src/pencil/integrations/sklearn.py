@@ -1,0 +1,291 @@
+"""PENCIL as a scikit-learn estimator (extra ``sklearn``); the engine's own loop does the training, in memory.
+
+    classifier = PencilClassifier(random_state=0).fit(features, noisy_labels)
+    classifier.predict(new_features)
+    classifier.corrected_labels_, classifier.confidence_, classifier.verdicts_
+
+Legend: N examples, D features, C classes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from pencil.algorithm import Pencil, Schedule, three_phases
+from pencil.config import RunConfig
+from pencil.config.schema import Model
+from pencil.data import Examples, RowNumbers
+from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
+from pencil.errors import need
+from pencil.integrations.sklearn_checks import InputError, check_parameters
+from pencil.methods import AnyMethod
+from pencil.presets import preset
+from pencil.results import VERDICTS, VerdictRule
+from pencil.run.build import Make, build_training
+from pencil.run.sources import Prepared
+from pencil.stores import GivenLabels
+
+_PURPOSE = "use pencil as a scikit-learn estimator"
+multiclass = need("sklearn.utils.multiclass", extra="sklearn", purpose=_PURPOSE)
+validation = need("sklearn.utils.validation", extra="sklearn", purpose=_PURPOSE)
+BaseEstimator: Any = need("sklearn.base", extra="sklearn", purpose=_PURPOSE).BaseEstimator
+ClassifierMixin: Any = need("sklearn.base", extra="sklearn", purpose=_PURPOSE).ClassifierMixin
+
+Module = nn.Module | Callable[[tuple[int, ...], int], nn.Module]
+
+
+class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier that learns from noisy labels, and for every training row what its label should be.
+
+    The defaults are those of the preset ``features``: with the same seed, labels and predictions are those of
+    ``pencil train``.
+
+    Args:
+        head: The network over features: ``linear``, or ``mlp`` with hidden layers.
+        hidden: The widths of the hidden layers of ``mlp``.
+        module: A network of your own in place of ``head``, for inputs (N, ...) of any shape: a ``torch.nn.Module``,
+            copied for each fit, or a function that builds one from (shape of one input, C). Its output are logits
+            (B, C).
+        epochs: Of the phases backbone, correction and finetune.
+        learning_rate: The network's; a number or a schedule.
+        batch_size: Examples per step.
+        weight_decay: The network's.
+        label_rate: η, the label step per visit in the correction phase.
+        pull: κ, how strongly labels are held to the given ones.
+        entropy_weight: β, the weight of the entropy of predictions in the correction phase.
+        method: Another method in place of PENCIL and its three knobs, such as ``pencil.CrossEntropy()``.
+        normalize: What is removed from the inputs: ``auto`` (mean and deviation), ``mean`` or ``none``.
+        device: ``auto``, ``cpu``, ``cuda``, ...
+        random_state: An int decides everything random.
+        verbose: Whether to print a line per epoch.
+
+    Attributes:
+        classes_: (C,) the classes, in the type of ``y``.
+        n_features_in_: D, the second dimension of the inputs.
+        label_distribution_: (N, C) float32, the belief about the true class of each training row.
+        corrected_labels_: (N,) the likeliest class of each row, in the type of ``y``.
+        confidence_: (N,) float32, its probability.
+        verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.results.VerdictRule``.
+        network_: The trained ``torch.nn.Module``.
+    """
+
+    def __init__(
+        self,
+        head: Literal["linear", "mlp"] = "linear",
+        *,
+        hidden: Sequence[int] = (256,),
+        module: Module | None = None,
+        epochs: tuple[int, int, int] = (2, 28, 20),
+        learning_rate: Schedule = 0.02,
+        batch_size: int = 128,
+        weight_decay: float = 0.005,
+        label_rate: Schedule = 1.0,
+        pull: float = 1.0,
+        entropy_weight: float = 0.8,
+        method: AnyMethod | None = None,
+        normalize: Literal["auto", "mean", "none"] = "auto",
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.head = head
+        self.hidden = hidden
+        self.module = module
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.weight_decay = weight_decay
+        self.label_rate = label_rate
+        self.pull = pull
+        self.entropy_weight = entropy_weight
+        self.method = method
+        self.normalize = normalize
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        trusted: ArrayLike | None = None,
+    ) -> PencilClassifier:
+        """Train on inputs (N, D), or (N, ...) for a module, and their noisy labels (N,).
+
+        Args:
+            X: The inputs.
+            y: The labels: numbers or strings.
+            sample_weight: (N,) how much each row counts for the network, in any unit; a row of weight 0 teaches
+                nothing, but gets a label like all others.
+            trusted: (N,) bool, rows whose label is known to be right and stays.
+        """
+        check_parameters(self.get_params(deep=False))
+        inputs, labels = validation.validate_data(self, X, y, allow_nd=self.module is not None)
+        multiclass.check_classification_targets(labels)
+        self.classes_, numbered = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y: has one class only, {str(self.classes_[0])!r}; give rows of at least two")
+        weights = None if sample_weight is None else self._weights(sample_weight, inputs, numbered)
+        mask = None if trusted is None else _mask(trusted, len(numbered))
+        given = GivenLabels.of(torch.from_numpy(numbered), len(self.classes_), mask)
+        self._keep(self._train(_examples(inputs, given), weights), tuple(inputs.shape[1:]))
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
+        """(N, C), the probability of each of ``classes_``."""
+        validation.check_is_fitted(self)
+        inputs = validation.validate_data(self, X, reset=False, allow_nd=self.module is not None)
+        if inputs.shape[1:] != self._shape:
+            raise InputError(
+                f"X: one input is {inputs.shape[1:]}, but fit saw {self._shape}; predict on inputs like those"
+            )
+        runtime = Runtime.alone(self.device)
+        network = runtime.place(self.network_)
+        preparation = replace(self._preparation, device=runtime.device)
+        seen = predictions(network, ArrayInputs(inputs), torch.arange(len(inputs)), preparation, runtime)
+        return np.concatenate([probabilities.numpy() for _, probabilities in seen])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """(N,), the likeliest of ``classes_``."""
+        best = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def _weights(self, sample_weight: ArrayLike, inputs: NDArray[Any], given: NDArray[Any]) -> Tensor:
+        """(N,) float32 with mean 1: their unit must not change the learning rate, and with it the labels."""
+        values = validation._check_sample_weight(
+            sample_weight, inputs, dtype=np.float64, ensure_non_negative=True
+        )
+        counting = np.unique(given[values > 0])
+        if len(counting) < 2:
+            left = f"only rows of class {str(self.classes_[counting[0]])!r}" if len(counting) else "no rows"
+            raise InputError(
+                f"sample_weight: {left} have a weight above 0; rows of at least two classes must"
+            )
+        return torch.from_numpy((values / values.mean()).astype(np.float32))
+
+    def _train(self, examples: Examples, weights: Tensor | None) -> Training:
+        runtime = Runtime.alone(self.device)
+        devices = [runtime.device] if runtime.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):  # a module's dropout draws from torch's own generator
+            make = None if self.module is None else _maker(self.module)
+            training = build_training(
+                self._config(), Prepared(examples, None, None), None, runtime, make=make
+            )
+            training.weights = None if weights is None else weights[training.rows]
+            training.events.listeners = [_Lines()] if self.verbose else []
+            if not Loop(training).run():
+                raise KeyboardInterrupt("fit was stopped by a signal")
+        return training
+
+    def _config(self) -> RunConfig:
+        """The preset ``features`` with this estimator's parameters."""
+        start = preset("features", "X")
+        args = {"hidden": list(self.hidden)} if self.head == "mlp" else {}
+        knobs: dict[str, Any] = {
+            name: getattr(self, name) for name in ("label_rate", "pull", "entropy_weight")
+        }
+        rate = self.learning_rate
+        return start.model_copy(
+            update={
+                "seed": _seed(self.random_state),
+                "data": start.data.model_copy(update={"normalize": self.normalize}),
+                "model": Model(name=self.head, args=args),
+                "method": Pencil(**knobs) if self.method is None else self.method,
+                "phases": three_phases(*map(int, self.epochs), learning_rate=rate, finetune_rate=rate),
+                "optimizer": start.optimizer.model_copy(update={"weight_decay": float(self.weight_decay)}),
+                "train": start.train.model_copy(update={"batch_size": int(self.batch_size)}),
+                "store": "dense",
+            }
+        )
+
+    def _keep(self, training: Training, shape: tuple[int, ...]) -> None:
+        """What the training ended with, in the order of the rows of X."""
+        place = training.rows.argsort()
+        distribution = training.learner.label_distribution(place).cpu()
+        best = distribution.max(dim=1)
+        verdicts = VerdictRule().verdicts(distribution, training.learner.given.hard[place])
+        self.label_distribution_ = distribution.numpy()
+        self.confidence_ = best.values.numpy()
+        self.corrected_labels_ = self.classes_[best.indices.numpy()]
+        self.verdicts_ = np.array(VERDICTS)[verdicts.numpy()]
+        self.network_ = training.backbone.cpu().eval()
+        self._preparation = replace(training.preparation, device=torch.device("cpu"))
+        self._shape = shape
+
+
+@dataclass(frozen=True)
+class ArrayInputs:
+    """Inputs (N, ...) in a NumPy array, taken as numbers whatever their type; it may be mapped and read-only."""
+
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Copies of the rows, as floats."""
+        batch = self.values[rows.numpy()]
+        known = batch.dtype in (np.float16, np.float32, np.float64)
+        return torch.from_numpy(batch if known else batch.astype(np.float32))
+
+
+class _Lines(Listener):
+    """A line per epoch."""
+
+    def hear(self, event: Event) -> None:
+        if event.kind == "epoch":
+            told = event.values
+            print(
+                f"[PencilClassifier] epoch {told['epoch']} ({told['phase']}): loss {told['loss']:.4f}, "
+                f"labels changed {told['labels_changed']}"
+            )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _examples(inputs: NDArray[Any], labels: GivenLabels) -> Examples:
+    names = tuple(map(str, range(labels.num_classes)))
+    return Examples(ArrayInputs(inputs), labels, names, RowNumbers(len(labels)))
+
+
+def _mask(trusted: ArrayLike, count: int) -> Tensor:
+    mask = np.asarray(trusted)
+    if mask.shape != (count,) or not np.isin(mask, (0, 1)).all():
+        raise InputError(
+            f"trusted: {mask.dtype} {mask.shape} must be bool ({count},), one entry per row of X"
+        )
+    return torch.from_numpy(mask.astype(bool))
+
+
+def _maker(module: Module) -> Make:
+    """A function that builds the network of a user's module or function, under its name."""
+
+    def make(shape: tuple[int, ...], classes: int) -> nn.Module:
+        network: Any = copy.deepcopy(module) if isinstance(module, nn.Module) else module(shape, classes)
+        if not isinstance(network, nn.Module):
+            raise InputError(
+                f"module: the function returned {type(network).__name__}; it must return a torch.nn.Module"
+            )
+        return network
+
+    make.__name__ = getattr(module, "__name__", type(module).__name__)
+    return make
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    drawn = need("sklearn.utils", extra="sklearn", purpose=_PURPOSE).check_random_state(random_state)
+    return int(drawn.randint(np.iinfo(np.int32).max))

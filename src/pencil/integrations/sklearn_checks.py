@@ -1,0 +1,86 @@
+"""What the parameters of the scikit-learn estimator may be. scikit-learn wants them checked in ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from torch import nn
+
+from pencil.algorithm import Cosine, Linear, Pencil, Piecewise
+from pencil.algorithm.schedule import lowest
+from pencil.errors import DataError
+from pencil.methods import AnyMethod, CoTeaching, DivideMix
+
+
+class InputError(DataError, ValueError):
+    """A parameter or an array that the estimator cannot use; scikit-learn expects a ``ValueError``."""
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Refuse the first parameter that cannot be, with what it may be."""
+    for name, value in parameters.items():
+        allowed, words = _RULES.get(name, _ANYTHING)
+        if not allowed(value):
+            raise InputError(f"{name}: {value!r} must be {words}")
+
+
+def _among(*words: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) < float("inf")
+
+
+def _is_rate(value: Any) -> bool:
+    if isinstance(value, Cosine | Linear | Piecewise):
+        return lowest(value) >= 0
+    return _is_number(value)
+
+
+def _are_widths(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(_is_whole(width, 1) for width in value)
+
+
+def _are_epochs(value: Any) -> bool:
+    if not isinstance(value, Sequence) or len(value) != 3:
+        return False
+    return all(_is_whole(count, 0) for count in value) and any(value)
+
+
+def _is_method(value: Any) -> bool:
+    return value is None or (isinstance(value, AnyMethod) and not isinstance(value, CoTeaching | DivideMix))
+
+
+_ANYTHING: tuple[Callable[[Any], bool], str] = (lambda value: True, "anything")
+_RATE = "a number not below 0, or a schedule such as pencil.Cosine(0.02, 0.001)"
+_RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "head": (_among("linear", "mlp"), "'linear' or 'mlp'; for a network of your own give module"),
+    "hidden": (_are_widths, "widths of hidden layers, such as (256,)"),
+    "module": (
+        lambda value: value is None or isinstance(value, nn.Module) or callable(value),
+        "a torch.nn.Module, or a function of (shape of one input, number of classes) that returns one",
+    ),
+    "epochs": (
+        _are_epochs,
+        "three whole numbers, of the phases backbone, correction and finetune, such as (2, 28, 20)",
+    ),
+    "learning_rate": (_is_rate, _RATE),
+    "batch_size": (lambda value: _is_whole(value, 1), "a whole number above 0"),
+    "weight_decay": (_is_number, "a number not below 0"),
+    "label_rate": (_is_rate, _RATE),
+    "pull": (_is_number, "a number not below 0"),
+    "entropy_weight": (_is_number, "a number not below 0"),
+    "method": (
+        _is_method,
+        f"None for {Pencil.__name__}, or another method of pencil.methods that trains one network; "
+        "those of two networks run with: pencil train",
+    ),
+    "normalize": (_among("auto", "mean", "none"), "'auto', 'mean' or 'none'"),
+}
