@@ -15,6 +15,7 @@ import click
 
 from pencil._version import __version__
 from pencil.cli.bench import bench
+from pencil.cli.export import export, trusted
 from pencil.cli.index import index
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
 from pencil.errors import ConfigError, PencilError
@@ -254,7 +255,9 @@ def show(context: click.Context, name: str, json_: bool) -> None:
 
 
 cli.add_command(bench)
+cli.add_command(export)
 cli.add_command(index)
+cli.add_command(trusted)
 
 
 def main() -> None:

@@ -1,0 +1,96 @@
+"""``pencil export`` and ``pencil trusted``: labels to other tools, and people's labels back."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import click
+
+from pencil.cli.output import print_json, say
+
+SHOWN = 3
+as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    "tool",
+    type=click.Choice(["label-studio", "fiftyone", "datasets", "cleanlab"]),
+    required=True,
+    help="The tool to write for.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Label Studio: .json; FiftyOne: a folder; datasets: .parquet; cleanlab: .npz.",
+)
+@click.option(
+    "--verdict",
+    "verdicts",
+    multiple=True,
+    type=click.Choice(["keep", "relabel", "review"]),
+    help="Only rows with this verdict; may be given several times.",
+)
+@click.option("--prefix", help="Put before each id to make the address of its image.")
+@click.option(
+    "--texts",
+    type=click.Path(path_type=Path),
+    help="Label Studio: a .csv with the columns id and text, to show texts.",
+)
+@click.option("--distribution", is_flag=True, help="datasets: write the probability of every class too.")
+@as_json
+def export(
+    run: Path,
+    tool: str,
+    out: Path,
+    verdicts: tuple[str, ...],
+    prefix: str | None,
+    texts: Path | None,
+    distribution: bool,
+    json_: bool,
+) -> None:
+    """Write RUN's labels for another tool.
+
+    docs/handover.md says how each tool reads them.
+    """
+    from pencil.integrations.export import Wishes, export
+    from pencil.run import RunDirectory
+
+    written = export(RunDirectory.open(run), tool, out, Wishes(verdicts, prefix, texts, distribution))
+    files = [str(file) for file in written.files]
+    if json_:
+        print_json({"to": tool, "rows": written.rows, "files": files})
+    else:
+        say(f"{' and '.join(files)}: {written.rows:,} rows")
+
+
+@click.command()
+@click.argument("exported", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv file.")
+@as_json
+def trusted(exported: Path, out: Path, json_: bool) -> None:
+    """Read people's labels from EXPORTED, a JSON export of Label Studio.
+
+    Writes id and label of each example on which all who chose agree; those labels can be trusted. Examples in dispute
+    or without a choice are left out and counted.
+    """
+    from pencil.integrations.label_studio import read_choices
+    from pencil.results import writing
+
+    found = read_choices(exported)
+    with (
+        writing(out, ".csv") as partial,
+        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
+        csv.writer(file).writerows([("id", "label"), *found.labels.items()])
+    counts = {"rows": len(found.labels), "disputed": len(found.disputed), "open": len(found.open)}
+    if json_:
+        print_json({"out": str(out), **counts})
+        return
+    say(f"{out}: {counts['rows']:,} labels; {counts['disputed']:,} in dispute, {counts['open']:,} open")
+    for name, classes in list(found.disputed.items())[:SHOWN]:
+        say(f"in dispute: {name}: {', '.join(classes)}")

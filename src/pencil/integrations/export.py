@@ -1,0 +1,138 @@
+"""A finished run handed over to another tool: one writer per tool, all over the run's labels."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pencil.config.schema import Data
+from pencil.errors import ConfigError, DataError
+from pencil.integrations import cleanlab, fiftyone, hugging_face, label_studio
+from pencil.integrations.label_studio import Shown
+from pencil.integrations.rows import LabelRow, label_rows, write_json_list
+from pencil.results import writing
+from pencil.run import RunDirectory, learned_labels
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How to hand over; each tool takes some of these.
+
+    Attributes:
+        verdicts: Only rows with one of these; empty for all.
+        prefix: Put before each id to make the address of its image; None for the tool's own choice.
+        texts: A .csv with the columns id and text, to show texts in place of images.
+        distribution: Whether to write the probability of every class.
+    """
+
+    verdicts: Collection[str] = ()
+    prefix: str | None = None
+    texts: Path | None = None
+    distribution: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: how many rows, to which files."""
+
+    rows: int
+    files: tuple[Path, ...]
+
+
+def export(directory: RunDirectory, tool: str, out: Path, wishes: Wishes) -> Written:
+    """Write a finished run's labels for a tool, one of ``TOOLS``."""
+    write, takes = TOOLS[tool]
+    for name in ("verdicts", "prefix", "texts", "distribution"):
+        if getattr(wishes, name) not in (None, False, ()) and name not in takes:
+            option = name.removesuffix("s") if name == "verdicts" else name
+            raise ConfigError(f"--{option}: {tool} has no use for it; leave it out")
+    if out.resolve() == Path(directory.config.data.path).expanduser().resolve():
+        raise ConfigError(f"--out {out}: that is the data itself; choose another place")
+    return write(directory, out, wishes)
+
+
+def _label_studio(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
+    shown: Shown = "image" if wishes.texts is None else "text"
+    show = _addresses(wishes.prefix or "") if wishes.texts is None else _texts(wishes.texts)
+    rows, names = _rows(directory, wishes)
+    config = out.with_suffix(".xml")
+    with writing(out, ".json") as partial:
+        count = write_json_list(partial, (label_studio.task(row, shown, show) for row in rows))
+    with writing(config, ".xml") as partial:
+        partial.write_text(label_studio.labeling_config(names, shown), encoding="utf-8")
+    return Written(count, (out, config))
+
+
+def _fiftyone(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
+    prefix = image_folder(directory.config.data) if wishes.prefix is None else wishes.prefix
+    rows, names = _rows(directory, wishes)
+    metadata, samples = out / "metadata.json", out / "samples.json"
+    with writing(samples, ".json") as partial:
+        written = (fiftyone.sample(row, prefix) for row in rows)
+        count = write_json_list(partial, written, before='{"samples": [', after="]}")
+    with writing(metadata, ".json") as partial:
+        partial.write_text(json.dumps(fiftyone.metadata(names)) + "\n", encoding="ascii")
+    return Written(count, (metadata, samples))
+
+
+def _datasets(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
+    chunks, names = learned_labels(directory)
+    with writing(out, ".parquet") as partial:
+        count = hugging_face.write_parquet(partial, chunks, names, distribution=wishes.distribution)
+    return Written(count, (out,))
+
+
+def _cleanlab(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
+    arrays = cleanlab.arrays(*learned_labels(directory))
+    with writing(out, ".npz") as partial, partial.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub mistakes arrays for allow_pickle
+    return Written(len(arrays["labels"]), (out,))
+
+
+Writer = Callable[[RunDirectory, Path, Wishes], Written]
+TOOLS: Mapping[str, tuple[Writer, frozenset[str]]] = {
+    "label-studio": (_label_studio, frozenset({"verdicts", "prefix", "texts"})),
+    "fiftyone": (_fiftyone, frozenset({"verdicts", "prefix"})),
+    "datasets": (_datasets, frozenset({"distribution"})),
+    "cleanlab": (_cleanlab, frozenset()),
+}
+"""Each tool's writer, and the wishes that it takes."""
+
+
+def image_folder(data: Data) -> str:
+    """The folder that the ids of an image run are in, with a slash; nothing where ids are not files in one folder."""
+    path = Path(data.path).expanduser().resolve()
+    folders = {"folder": path, "manifest": path.parent, "cub200": path / "images"}
+    return f"{folders[data.kind]}/" if data.kind in folders else ""
+
+
+def _rows(directory: RunDirectory, wishes: Wishes) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
+    chunks, names = learned_labels(directory)
+    rows = label_rows(chunks, names)
+    return (row for row in rows if not wishes.verdicts or row.verdict in wishes.verdicts), names
+
+
+def _addresses(prefix: str) -> Callable[[str], str]:
+    return lambda name: f"{prefix}{name}"
+
+
+def _texts(path: Path) -> Callable[[str], str]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            texts = {row["id"]: row["text"] for row in csv.DictReader(file, strict=True)}
+    except (OSError, KeyError, csv.Error) as error:
+        raise DataError(
+            f"--texts {path}: cannot be read as CSV with the columns id and text ({error})"
+        ) from error
+
+    def text_of(name: str) -> str:
+        if name not in texts:
+            raise DataError(f"--texts {path}: has no text for the id {name!r}; add it")
+        return texts[name]
+
+    return text_of

@@ -1,0 +1,82 @@
+"""Hugging Face datasets: a Parquet file whose schema says that labels are ClassLabels.
+
+datasets.load_dataset("parquet", data_files="labels.parquet")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pencil.algorithm import Rows, TopRows
+from pencil.errors import need
+from pencil.integrations.rows import Chunks, label_rows
+from pencil.results import VERDICTS, LabelChunk
+
+ENTRIES = 1 << 22  # probabilities written at once
+
+
+def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[str, Any]:
+    """The features as the library describes them in a schema."""
+    label = {"names": list(class_names), "_type": "ClassLabel"}
+    number = {"dtype": "float32", "_type": "Value"}
+    whole = {"distribution": {"feature": number, "length": len(class_names), "_type": "List"}}
+    return {
+        "id": {"dtype": "string", "_type": "Value"},
+        "given_label": label,
+        "suggested_label": label,
+        "confidence": number,
+        "verdict": {"names": list(VERDICTS), "_type": "ClassLabel"},
+        **(whole if distribution else {}),
+    }
+
+
+def write_parquet(
+    path: Path, chunks: Chunks, class_names: Sequence[str], *, distribution: bool = False
+) -> int:
+    """Write the table chunk by chunk; answers with the number of rows."""
+    parquet = need("pyarrow.parquet", extra="tables", purpose="write Parquet")
+    schema = _schema(class_names, distribution=distribution)
+    size, count = max(1, ENTRIES // len(class_names)), 0
+    with parquet.ParquetWriter(path, schema) as writer:
+        for part in (part for chunk in chunks for part in chunk.split(size)):
+            writer.write_table(_table(part, class_names, schema))
+            count += len(part.ids)
+    return count
+
+
+def _schema(class_names: Sequence[str], *, distribution: bool) -> Any:
+    arrow = need("pyarrow", extra="tables", purpose="write Parquet")
+    described = features(class_names, distribution=distribution)
+    types = {
+        "id": arrow.string(),
+        "given_label": arrow.int64(),
+        "suggested_label": arrow.int64(),
+        "confidence": arrow.float32(),
+        "verdict": arrow.int64(),
+        "distribution": arrow.list_(arrow.float32(), len(class_names)),
+    }
+    text = json.dumps({"info": {"features": described}})
+    return arrow.schema([(name, types[name]) for name in described], metadata={"huggingface": text})
+
+
+def _table(chunk: LabelChunk, class_names: Sequence[str], schema: Any) -> Any:
+    arrow = need("pyarrow", extra="tables", purpose="write Parquet")
+    columns = dict(zip(schema.names, zip(*_rows(chunk, class_names), strict=True), strict=False))
+    if "distribution" in schema.names:
+        values = arrow.array(_dense(chunk.distribution).flatten().numpy())
+        columns["distribution"] = arrow.FixedSizeListArray.from_arrays(values, len(class_names))
+    return arrow.table(columns, schema=schema)
+
+
+def _rows(chunk: LabelChunk, class_names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    numbers = {name: index for index, name in enumerate(class_names)}
+    for row in label_rows([chunk], class_names):
+        labels = numbers[row.given], numbers[row.suggested]
+        yield row.id, *labels, row.confidence, VERDICTS.index(row.verdict)
+
+
+def _dense(distribution: Rows) -> Any:
+    return distribution.dense() if isinstance(distribution, TopRows) else distribution

@@ -1,0 +1,111 @@
+"""Label Studio: tasks with a run's labels as predictions, and people's choices read back from its JSON export.
+
+A task is {data, predictions}. ``data`` holds what is shown, under ``image`` or ``text``, and what it takes to know the
+row again; the prediction is a choice of the control ``label``, with the confidence as its score.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from xml.sax.saxutils import quoteattr
+
+from pencil._version import __version__
+from pencil.errors import DataError
+from pencil.integrations.rows import LabelRow
+
+CONTROL = "label"
+ID = "pencil_id"  # "id" is the task's own in Label Studio's tables
+Shown = Literal["image", "text"]
+
+
+def task(row: LabelRow, shown: Shown, show: Callable[[str], str]) -> dict[str, Any]:
+    """One task; ``show`` says what is shown of an id: the address of an image, or a text."""
+    choice = {
+        "from_name": CONTROL,
+        "to_name": shown,
+        "type": "choices",
+        "value": {"choices": [row.suggested]},
+    }
+    return {
+        "data": {shown: show(row.id), ID: row.id, "given_label": row.given, "verdict": row.verdict},
+        "predictions": [
+            {"model_version": f"pencil {__version__}", "score": row.confidence, "result": [choice]}
+        ],
+    }
+
+
+def labeling_config(class_names: Sequence[str], shown: Shown) -> str:
+    """The project's labeling interface: the example, the label it came with, and one choice of a class."""
+    tag = {"image": "Image", "text": "Text"}[shown]
+    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in class_names)
+    return (
+        f'<View>\n  <{tag} name="{shown}" value="${shown}"/>\n'
+        '  <Header value="Came as: $given_label" size="5"/>\n'
+        f'  <Choices name="{CONTROL}" toName="{shown}" choice="single" showInLine="true">\n'
+        f"{choices}\n  </Choices>\n</View>\n"
+    )
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What people chose.
+
+    Attributes:
+        labels: The class of each id on which all who chose agree.
+        disputed: The classes of each id on which they do not.
+        open: Ids without a choice: nobody's turn yet, skipped, or submitted empty.
+    """
+
+    labels: Mapping[str, str]
+    disputed: Mapping[str, tuple[str, ...]]
+    open: tuple[str, ...]
+
+
+def read_choices(path: Path) -> Choices:
+    """The choices in a JSON export of a project whose tasks ``task`` made."""
+    chosen: dict[str, set[str]] = defaultdict(set)
+    for number, found in enumerate(_tasks(path), start=1):
+        chosen[_id(found, number, path)].update(_choices(found))
+    return Choices(
+        labels={name: next(iter(classes)) for name, classes in chosen.items() if len(classes) == 1},
+        disputed={name: tuple(sorted(classes)) for name, classes in chosen.items() if len(classes) > 1},
+        open=tuple(name for name, classes in chosen.items() if not classes),
+    )
+
+
+def _tasks(path: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as JSON ({error}); export the project as JSON") from error
+    whole = isinstance(found, list) and all(
+        isinstance(each, dict) and "annotations" in each for each in found
+    )
+    if not whole:
+        raise DataError(
+            f"{path}: holds no tasks with annotations; export the project as JSON (not JSON-MIN or CSV)"
+        )
+    tasks: list[dict[str, Any]] = found
+    return tasks
+
+
+def _id(found: Mapping[str, Any], number: int, path: Path) -> str:
+    name = found.get("data", {}).get(ID)
+    if not isinstance(name, str):
+        raise DataError(
+            f"{path}, task {number}: has no data.{ID}; give the export of tasks that pencil export wrote"
+        )
+    return name
+
+
+def _choices(found: Mapping[str, Any]) -> Iterator[str]:
+    """The class of each annotation that was submitted with one."""
+    for annotation in found["annotations"]:
+        for result in [] if annotation.get("was_cancelled") else annotation.get("result", []):
+            if result.get("type") == "choices" and result.get("from_name") == CONTROL:
+                yield from result["value"]["choices"]

@@ -1,0 +1,124 @@
+"""A run handed over by the tool's name."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pencil.config.schema import FeaturesData, ImagesData
+from pencil.errors import ConfigError, DataError, RunError
+from pencil.integrations.export import TOOLS, Wishes, export, image_folder
+from pencil.run import RunDirectory
+
+ENDINGS = {"label-studio": "x.json", "fiftyone": "x", "datasets": "x.parquet", "cleanlab": "x.npz"}
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_every_tool_gets_every_row_and_nothing_is_left_besides(run, rows, tmp_path, tool):
+    if tool == "datasets":
+        pytest.importorskip("pyarrow")
+    written = export(run, tool, tmp_path / "new" / ENDINGS[tool], Wishes())
+    assert written.rows == len(rows)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(written.files)
+
+
+def test_tasks_and_their_interface_lie_side_by_side(run, rows, tmp_path):
+    wishes = Wishes(verdicts=("review", "relabel"), prefix="http://host/")
+    written = export(run, "label-studio", tmp_path / "tasks.json", wishes)
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    wanted = [row for row in rows if row.verdict != "keep"]
+    assert written.rows == len(tasks) == len(wanted) > 0
+    assert [task["data"]["image"] for task in tasks] == [f"http://host/{row.id}" for row in wanted]
+    assert written.files[1] == tmp_path / "tasks.xml"
+    assert '<Choice value="żubr"/>' in (tmp_path / "tasks.xml").read_text(encoding="utf-8")
+
+
+def test_texts_come_from_a_table(run, rows, tmp_path):
+    lines = [f'{row.id},"text, of {row.id}"' for row in rows]
+    (tmp_path / "texts.csv").write_text("\n".join(["id,text", *lines]), encoding="utf-8")
+    export(run, "label-studio", tmp_path / "tasks.json", Wishes(texts=tmp_path / "texts.csv"))
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"]["text"] for task in tasks] == [f"text, of {row.id}" for row in rows]
+    assert '<Text name="text"' in (tmp_path / "tasks.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("id,body\na,b\n", "columns id and text"),
+        ("id,text\na,b\n", "no text for the id 'images/ż 0.png'; add it"),
+    ],
+    ids=["columns", "row"],
+)
+def test_texts_that_do_not_fit_are_refused(run, tmp_path, content, words):
+    (tmp_path / "texts.csv").write_text(content)
+    with pytest.raises(DataError, match=words):
+        export(run, "label-studio", tmp_path / "tasks.json", Wishes(texts=tmp_path / "texts.csv"))
+    assert not (tmp_path / "tasks.json").exists()
+
+
+def test_samples_are_named_by_the_prefix(run, rows, tmp_path):
+    export(run, "fiftyone", tmp_path / "dataset", Wishes(prefix="/my/"))
+    samples = json.loads((tmp_path / "dataset" / "samples.json").read_text())["samples"]
+    assert [sample["filepath"] for sample in samples] == [f"/my/{row.id}" for row in rows]
+    assert json.loads((tmp_path / "dataset" / "metadata.json").read_text())["info"]["classes"][-1] == "żubr"
+
+
+def test_arrays_are_read_without_pickle(run, rows, tmp_path):
+    export(run, "cleanlab", tmp_path / "x.npz", Wishes())
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
+        assert arrays["pred_probs"].shape == (len(rows), 4)
+        assert arrays["ids"].tolist() == [row.id for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "folder"),
+    [
+        ("folder", "/d/images", "/d/images/"),
+        ("manifest", "/d/table.csv", "/d/"),
+        ("cub200", "/d/CUB", "/d/CUB/images/"),
+        ("clothing1m", "/d/c", ""),
+    ],
+)
+def test_images_of_a_run_are_found_where_its_data_is(kind, path, folder):
+    assert image_folder(ImagesData(kind=kind, path=path)) == folder
+
+
+def test_features_have_no_images():
+    assert image_folder(FeaturesData(kind="features", path="/d/x.npz")) == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "wishes", "words"),
+    [
+        ("cleanlab", Wishes(verdicts=("keep",)), "--verdict: cleanlab has no use for it; leave it out"),
+        ("datasets", Wishes(prefix="a"), "--prefix: datasets has no use"),
+        ("label-studio", Wishes(distribution=True), "--distribution: label-studio has no use"),
+    ],
+    ids=["verdict", "prefix", "distribution"],
+)
+def test_a_wish_without_use_is_refused(run, tmp_path, tool, wishes, words):
+    with pytest.raises(ConfigError, match=words):
+        export(run, tool, tmp_path / ENDINGS[tool], wishes)
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "datasets", "cleanlab"])
+def test_another_ending_is_refused(run, tmp_path, tool):
+    with pytest.raises(ConfigError, match=r"--out .*x.txt: the ending must be"):
+        export(run, tool, tmp_path / "x.txt", Wishes())
+
+
+def test_the_data_itself_is_never_overwritten(run):
+    from pathlib import Path
+
+    data = Path(run.config.data.path)
+    before = data.read_bytes()
+    with pytest.raises(ConfigError, match="that is the data itself"):
+        export(run, "cleanlab", data, Wishes())
+    assert data.read_bytes() == before
+
+
+def test_an_unfinished_run_is_refused(run, tmp_path):
+    (tmp_path / "config.toml").write_text((run.path / "config.toml").read_text())
+    with pytest.raises(RunError, match="is not finished"):
+        export(RunDirectory(tmp_path), "cleanlab", tmp_path / "x.npz", Wishes())
