@@ -1,0 +1,1 @@
+"""A finished run, told: one HTML file, its charts, a summary in Markdown."""

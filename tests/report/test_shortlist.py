@@ -1,0 +1,75 @@
+"""The rows worth showing: right, few, alike for any chunks, and not all of one kind."""
+
+import pytest
+import torch
+
+from pencil.report.findings import find
+from pencil.report.shortlist import SPARE, Shortlist
+from pencil.results import RELABEL, LabelChunk, VerdictRule
+
+RULE = VerdictRule()
+NAMES = tuple(f"class {index}" for index in range(6))
+
+
+def found(belief, given, size, examples):
+    ids = [f"id {row}" for row in range(len(given))]
+    chunk = LabelChunk(ids, [NAMES[label] for label in given.tolist()], belief)
+    return find(chunk.split(size), NAMES, RULE, examples=examples)
+
+
+@pytest.fixture(scope="module")
+def rows(random_rows):
+    logits, given = random_rows(1000, 6, scale=3.0)
+    return logits.softmax(dim=1), given
+
+
+@pytest.mark.parametrize("size", [13, 100, 5000])
+def test_the_lists_do_not_depend_on_the_chunks(rows, size):
+    assert found(*rows, size, 10).corrections == found(*rows, 1000, 10).corrections
+    assert found(*rows, size, 10).reviews == found(*rows, 1000, 10).reviews
+
+
+def test_corrections_are_the_surest_to_the_percent(rows):
+    belief, given = rows
+    best = belief.max(dim=1)
+    relabel = RULE.verdicts(belief, given) == RELABEL
+    expected = sorted((100 * best.values[relabel]).round().tolist(), reverse=True)[:10]
+    cases = found(belief, given, 300, 10).corrections
+    assert [round(100 * case.confidence) for case in cases] == expected
+    for case in cases:
+        assert case.id == f"id {case.row}"
+        assert case.given == int(given[case.row])
+        assert case.suggested == int(best.indices[case.row])
+        assert case.confidence == float(best.values[case.row])
+        assert case.verdict == "relabel"
+
+
+def test_reviews_are_the_least_sure_to_the_percent(rows):
+    belief, given = rows
+    top = belief.topk(2, dim=1).values
+    lead = (100 * (1 - (top[:, 0] - top[:, 1]))).round()
+    expected = sorted(lead.tolist(), reverse=True)[:10]
+    cases = found(belief, given, 300, 10).reviews
+    assert [round(100 * (1 - (case.confidence - case.runner_up))) for case in cases] == expected
+    assert {case.verdict for case in cases} == {"review"}
+
+
+def test_among_equally_sure_rows_different_confusions_come_first():
+    given = torch.zeros(500, dtype=torch.long)
+    given[490:] = torch.tensor([1, 2, 3, 4, 5] * 2)
+    suggested = (given + 1) % 6
+    belief = torch.full((500, 6), 0.002).scatter_(1, suggested[:, None], 0.99)
+    cases = found(belief, given, 500, 30).corrections
+    assert {case.given for case in cases[:6]} == set(range(6))
+
+
+def test_few_rows_are_held_at_a_time(rows):
+    belief, given = rows
+    from pencil.report.judged import judge
+
+    shortlist = Shortlist(RELABEL, 4)
+    for first in range(0, 1000, 500):
+        judged = judge(first, given[first : first + 500], belief[first : first + 500], RULE)
+        shortlist.add(judged, judged.confidence, [str(row) for row in range(500)])
+        assert len(shortlist._held) <= SPARE * 4
+    assert len(shortlist.cases()) == 4
