@@ -18,6 +18,7 @@ from pencil.cli.bench import bench
 from pencil.cli.export import export, trusted
 from pencil.cli.index import index
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
+from pencil.cli.report import report
 from pencil.errors import ConfigError, PencilError
 
 as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
@@ -258,6 +259,7 @@ cli.add_command(bench)
 cli.add_command(export)
 cli.add_command(index)
 cli.add_command(trusted)
+cli.add_command(report)
 
 
 def main() -> None:

@@ -17,10 +17,10 @@ from pencil.errors import ConfigError, RunError
 
 
 @contextlib.contextmanager
-def writing(path: Path, *endings: str) -> Iterator[Path]:
+def writing(path: Path, *endings: str, option: str = "--out") -> Iterator[Path]:
     """Where to write so that ``path`` is whole in the end, or as it was before; refuses other endings."""
     if path.suffix.lower() not in endings:
-        raise ConfigError(f"--out {path}: the ending must be {' or '.join(endings)}")
+        raise ConfigError(f"{option} {path}: the ending must be {' or '.join(endings)}")
     partial = path.with_name(f".partial-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def writing(path: Path, *endings: str) -> Iterator[Path]:
         partial.replace(path)
     except OSError as error:
         raise ConfigError(
-            f"--out {path}: cannot be written ({error.strerror or error}); choose another place"
+            f"{option} {path}: cannot be written ({error.strerror or error}); choose another place"
         ) from error
     finally:
         with contextlib.suppress(OSError):

@@ -1,0 +1,66 @@
+"""``pencil report``: a finished run told in one HTML file, and its charts and summary for elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pencil.cli.output import print_json, say
+
+EXAMPLES, MOST_EXAMPLES = 24, 100
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="An .html file. [default: RUN/report.html]")
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path),
+    help="A folder for the charts as SVG and, with [plots], PNG.",
+)
+@click.option("--markdown", type=click.Path(path_type=Path), help="An .md file for the summary.")
+@click.option(
+    "--examples",
+    type=click.IntRange(1, MOST_EXAMPLES),
+    default=EXAMPLES,
+    show_default=True,
+    help="How many corrections and how many cases to review to show.",
+)
+@click.option("--no-data", is_flag=True, help="Leave the run's data alone: no thumbnails.")
+@click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+def report(
+    run: Path,
+    out: Path | None,
+    figures: Path | None,
+    markdown: Path | None,
+    examples: int,
+    no_data: bool,
+    json_: bool,
+) -> None:
+    """Tell what RUN found, in one HTML file that needs no network.
+
+    Which labels seem wrong and how sure that is, the noise by class, the course of training, the surest corrections and
+    the cases to review, with thumbnails where the data are images.
+    """
+    from pencil.report import gather, write_figures, write_markdown, write_page
+    from pencil.run import RunDirectory
+
+    told = gather(RunDirectory.open(run), examples=examples, read_data=not no_data)
+    page = out or run / "report.html"
+    written: dict[str, Any] = {"out": str(page), "bytes": write_page(told, page)}
+    if markdown is not None:
+        write_markdown(told, markdown)
+        written["markdown"] = str(markdown)
+    missing = None
+    if figures is not None:
+        files, missing = write_figures(told, figures)
+        written["figures"] = [str(file) for file in files]
+    notes = [*told.notes, *([missing] if missing else [])]
+    if json_:
+        print_json({**written, **told.totals, "notes": notes})
+        return
+    for note in notes:
+        say(note)
+    say(f"{page}: {written['bytes'] / 1000:,.0f} kB")

@@ -1,0 +1,118 @@
+"""Everything a report tells, gathered from a finished run in one pass over its labels."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pencil.engine import read_json_lines
+from pencil.errors import RunError
+from pencil.report.counts import LabelCounts, TruthCounts
+from pencil.report.curves import Line
+from pencil.report.findings import find
+from pencil.report.matrix import Transition, transition
+from pencil.report.source import Example, Source
+from pencil.report.text import shown
+from pencil.results import VERDICTS, VerdictRule, read_json
+from pencil.run import RunDirectory, learned_labels
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is told about one run. All names and ids can be shown as they are.
+
+    Attributes:
+        run: The run's folder, as it was given.
+        finished: The day the run ended, in UTC.
+        summary: As the run left it.
+        environment: Versions, machine and command.
+        settings: The whole configuration, as plain values.
+        toml: The same as TOML.
+        class_names: The classes.
+        lines: The epochs.
+        rule: How verdicts are reached.
+        counts: Sums over all rows.
+        transition: The estimated transition matrix.
+        corrections: The surest of the rows to relabel.
+        reviews: The least sure of the rows to review.
+        notes: What is missing here, and why.
+    """
+
+    run: str
+    finished: str
+    summary: dict[str, Any]
+    environment: dict[str, Any]
+    settings: dict[str, Any]
+    toml: str
+    class_names: tuple[str, ...]
+    lines: list[Line]
+    rule: VerdictRule
+    counts: LabelCounts
+    transition: Transition
+    corrections: list[Example]
+    reviews: list[Example]
+    notes: list[str]
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The result in a few numbers."""
+        verdicts = {name: self.counts.total(index) for index, name in enumerate(VERDICTS)}
+        return {"examples": self.counts.rows, "labels_changed": self.counts.total_changed, **verdicts}
+
+    @property
+    def command(self) -> str:
+        """What was typed to make the run."""
+        return shown(shlex.join(["pencil", *self.environment.get("command", [""])[1:]]), 2000)
+
+    @property
+    def rerun(self) -> str:
+        """What to type to make it again."""
+        config = shlex.quote(f"{self.run}/config.toml")
+        return f"pencil train --config {config} --out {shlex.quote(f'{self.run}-again')}"
+
+
+def gather(directory: RunDirectory, *, examples: int = 24, read_data: bool = True) -> Report:
+    """Read a finished run; with ``read_data`` its data too, for thumbnails and where its truth is known."""
+    directory.require_finished()
+    rule, source = VerdictRule(), Source.of(directory) if read_data else Source()
+    chunks, names = learned_labels(directory)
+    found = find(chunks, names, rule, examples=examples, truth=source.truth)
+    source = source.checked([*found.corrections, *found.reviews])
+    if source.rows is None:
+        found.counts.truth = TruthCounts()
+    (corrections, reviews), note = source.pictured([found.corrections, found.reviews])
+    config = directory.config
+    return Report(
+        run=shown(str(directory.path), 1000),
+        finished=_day(directory),
+        summary=directory.summary,
+        environment=read_json(directory.path / "environment.json"),
+        settings=config.table(),
+        toml=config.toml(),
+        class_names=tuple(shown(name) for name in names),
+        lines=_epochs(directory),
+        rule=rule,
+        counts=found.counts,
+        transition=transition(found.counts),
+        corrections=corrections,
+        reviews=reviews,
+        notes=[] if note is None else [note],
+    )
+
+
+def _epochs(directory: RunDirectory) -> list[Line]:
+    remedy = "restore the file, or train again"
+    try:
+        lines: list[Line] = [*read_json_lines(directory.metrics)]
+    except (OSError, ValueError) as error:
+        raise RunError(f"{directory.metrics} cannot be read ({error}); {remedy}") from error
+    if not lines:
+        raise RunError(f"{directory.metrics} tells of no epoch; {remedy}")
+    return lines
+
+
+def _day(directory: RunDirectory) -> str:
+    written = (directory.path / "summary.json").stat().st_mtime
+    return datetime.fromtimestamp(written, UTC).date().isoformat()

@@ -1,0 +1,117 @@
+"""The report's charts: drawn for the page, as .svg files, and as .png files where matplotlib is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pencil.errors import ConfigError, MissingExtraError
+from pencil.report.charts import confidence_chart, heat_chart, line_chart, standalone, verdict_chart
+from pencil.report.contents import Report
+from pencil.report.counts import BINS
+from pencil.report.curves import curve, share_curves, spans, thinned
+from pencil.report.text import percent, whole_percent
+from pencil.results import VERDICTS
+
+STYLE = Path(__file__).parent / "templates" / "charts.css"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart: its name, its title, what it shows in words, its SVG."""
+
+    name: str
+    title: str
+    words: str
+    svg: str
+
+
+def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
+    """All charts by name; without ``legend``, somebody else says which verdict is which."""
+    made = (
+        _verdicts(report, legend),
+        _confidence(report),
+        _changes(report),
+        _accuracy(report),
+        _transition(report),
+    )
+    return {figure.name: figure for figure in made}
+
+
+def write_figures(report: Report, folder: Path) -> tuple[list[Path], str | None]:
+    """Write every chart as SVG and, with the extra ``plots``, as PNG; answers with the files and what is missing."""
+    style, files = STYLE.read_text(encoding="utf-8"), []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for figure in figures(report).values():
+            files.append(folder / f"{figure.name}.svg")
+            files[-1].write_text(standalone(figure.svg, style), encoding="utf-8")
+        try:
+            from pencil.report.plots import write_plots
+
+            return files + write_plots(report, folder), None
+        except MissingExtraError as error:
+            return files, f"no PNG files: {error}"
+    except OSError as error:
+        raise ConfigError(
+            f"--figures {folder}: cannot be written ({error.strerror or error}); choose another place"
+        ) from error
+
+
+def _verdicts(report: Report, legend: bool) -> Figure:
+    totals = [report.counts.total(index) for index in range(len(VERDICTS))]
+    words = ", ".join(f"{verdict} {total:,}" for verdict, total in zip(VERDICTS, totals, strict=True))
+    title, words = "What to do with the labels", f"Examples: {words}."
+    return Figure("verdicts", title, words, verdict_chart("verdicts", title, words, totals, legend=legend))
+
+
+def _confidence(report: Report) -> Figure:
+    histogram: list[list[int]] = report.counts.histogram.tolist()
+    rows, top = max(report.counts.rows, 1), sum(row[-1] for row in histogram)
+    title = "How sure the run is of each label"
+    words = (
+        f"{percent(top / rows)} of the examples have a confidence of at least {whole_percent(1 - 1 / BINS)}."
+    )
+    return Figure("confidence", title, words, confidence_chart("confidence", title, words, histogram))
+
+
+def _changes(report: Report) -> Figure:
+    lines = thinned(report.lines)
+    changed = curve(lines, "labels_changed", "Changed")
+    title = "Labels that differ from the given ones, by epoch"
+    words = f"{int(changed.points[-1][1]):,} after the last epoch."
+    svg = line_chart(
+        "changes",
+        title,
+        words,
+        [changed],
+        spans(report.lines),
+        show=lambda value: f"{value:,.0f}",
+        label="labels",
+    )
+    return Figure("changes", title, words, svg)
+
+
+def _accuracy(report: Report) -> Figure:
+    curves = share_curves(thinned(report.lines))
+    ends = ", ".join(f"{each.name.lower()} {percent(each.points[-1][1])}" for each in curves)
+    title = "Accuracy and agreement, by epoch"
+    words = f"After the last epoch: {ends}." if curves else "Nothing was measured."
+    svg = line_chart("accuracy", title, words, curves, spans(report.lines), show=whole_percent, high=1.0)
+    return Figure("accuracy", title, words, svg)
+
+
+def _transition(report: Report) -> Figure:
+    matrix = report.transition
+    names = [report.class_names[index] for index in matrix.classes]
+    title = "Estimated transition matrix: how each class is labelled, in percent"
+    part = (
+        ""
+        if matrix.is_whole
+        else (
+            f" Shown are the {len(names)} of {len(report.class_names):,} classes that most changes go from or to."
+        )
+    )
+    words = f"Each row is a suggested class, taken as true, and adds up to 100 % over all classes.{part}"
+    svg = heat_chart("transition", title, words, names, matrix.shares)
+    return Figure("transition", title, words, svg)

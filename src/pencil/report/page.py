@@ -1,0 +1,147 @@
+"""The report as one HTML file: style, script, charts and images within, nothing fetched from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pencil._version import __version__
+from pencil.report import tables, words
+from pencil.report.contents import Report
+from pencil.report.counts import BINS
+from pencil.report.curves import SHARES, thinned
+from pencil.report.figures import figures
+from pencil.report.source import Example
+from pencil.report.text import count, percent, sentence, whole_percent
+from pencil.results import RELABEL, REVIEW, VERDICTS, writing
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Examples under a title, with words about them; ``verdict`` is what there is none of where it is empty."""
+
+    id: str
+    title: str
+    words: str
+    verdict: str
+    examples: list[Example]
+
+
+def write_page(report: Report, path: Path) -> int:
+    """Write the page; answers with its bytes."""
+    data = page(report).encode("utf-8")
+    with writing(path, ".html", ".htm") as partial:
+        partial.write_bytes(data)
+    return len(data)
+
+
+def page(report: Report) -> str:
+    """The whole HTML text."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "commas": lambda number: f"{number:,}", "sentence": sentence}
+    script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
+    return environment.get_template("report.html").render(
+        report=report,
+        counts=report.counts,
+        version=__version__,
+        style="".join(
+            (TEMPLATES / name).read_text(encoding="utf-8") for name in ("charts.css", "report.css")
+        ),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        figures=figures(report, legend=False),
+        **_told(report),
+    )
+
+
+def _told(report: Report) -> dict[str, Any]:
+    """Sentences and tables."""
+    matrix = report.transition
+    return {
+        "headline": words.headline(report),
+        "story": words.story(report),
+        "advice": words.advice(report),
+        "noise": words.noise_words(report),
+        "caveat": words.CAVEAT,
+        "cards": cards(report),
+        "classes": tables.class_rows(report),
+        "confusions": tables.confusions(report),
+        "matrix_names": [report.class_names[index] for index in matrix.classes],
+        "epochs": thinned(report.lines),
+        "shares": {
+            key: name
+            for key, name in SHARES.items()
+            if any(line.get(key) is not None for line in report.lines)
+        },
+        "bins": bins(report),
+        "verdicts": VERDICTS,
+        "totals": [report.counts.total(index) for index in range(len(VERDICTS))],
+        "packages": packages(report),
+        "galleries": galleries(report),
+    }
+
+
+def cards(report: Report) -> list[tuple[str, str, str]]:
+    """The figures on top: name, value, a few words."""
+    counts, last = report.counts, report.summary["last"]
+    rows = max(counts.rows, 1)
+    result = [
+        ("Examples", f"{counts.rows:,}", count(len(report.class_names), "class", "classes")),
+        ("Seem wrong", percent(counts.total_changed / rows), count(counts.total_changed, "label")),
+    ]
+    if counts.truth.rows:
+        before, after = counts.truth.given_right / rows, counts.truth.suggested_right / rows
+        result.append(("Labels right", percent(after), f"{percent(before)} as given"))
+    if last.get("test_accuracy") is not None:
+        result.append(("Test accuracy", percent(last["test_accuracy"]), "after the last epoch"))
+    time = count(round(report.summary["seconds"]), "second")
+    return [*result, ("Epochs", f"{len(report.lines):,}", f"{time} of training")]
+
+
+def bins(report: Report) -> list[tuple[str, list[int]]]:
+    """The confidence histogram as a table: the range, and the rows of each verdict."""
+    columns: list[list[int]] = report.counts.histogram.T.tolist()
+    ranges = (f"{100 * index // BINS} to {100 * (index + 1) // BINS} %" for index in range(BINS))
+    return list(zip(ranges, columns, strict=True))
+
+
+def packages(report: Report) -> dict[str, str]:
+    """Name and value of what the run was made with."""
+    made = report.environment
+    plain = {name: str(made[name]) for name in ("pencil", "python") if name in made}
+    machine = {
+        name: str(made[name]) for name in ("platform", "processor", "cores", "threads") if name in made
+    }
+    gpus = {"gpus": ", ".join(made["gpus"])} if made.get("gpus") else {}
+    return {**plain, **made.get("packages", {}), **machine, **gpus}
+
+
+def galleries(report: Report) -> list[Gallery]:
+    """Both lists of examples, with what is said about them."""
+    sure, lead = whole_percent(report.rule.confidence), whole_percent(report.rule.margin)
+    relabel, review = report.counts.total(RELABEL), report.counts.total(REVIEW)
+    corrections = (
+        f"{len(report.corrections):,} of {count(relabel, 'example')} to relabel, the surest first; among equally sure "
+        "ones different confusions first."
+    )
+    reviews = (
+        f"{len(report.reviews):,} of {count(review, 'example')} to review, the least sure first: the likeliest class "
+        f"has less than {sure} or leads the second by less than {lead}."
+    )
+    return [
+        Gallery("corrections", "Surest corrections", corrections, "relabel", report.corrections),
+        Gallery("review", "To review", reviews, "review", report.reviews),
+    ]

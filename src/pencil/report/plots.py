@@ -1,0 +1,99 @@
+"""The charts as .png files, drawn by matplotlib (extra ``plots``): for slides and documents that take no SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pencil.errors import need
+from pencil.report.charts.heat import STEPS, cell_number, level
+from pencil.report.contents import Report
+from pencil.report.counts import BINS
+from pencil.report.curves import Curve, curve, share_curves, spans, thinned
+from pencil.report.text import clipped
+from pencil.results import VERDICTS
+
+COLOURS = ("#1a5fb4", "#c4500a", "#00755e", "#8a3d7c")
+DASHES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D")
+VERDICT_COLOURS = ("#9fb3c8", "#d9822b", "#f2d16b")
+HATCHES = ("", "//", "..")
+
+
+def write_plots(report: Report, folder: Path) -> list[Path]:
+    """Write all charts; answers with the files."""
+    figure_module = need("matplotlib.figure", extra="plots", purpose="draw PNG figures")
+    drawn = {
+        "confidence": _confidence,
+        "changes": _changes,
+        "accuracy": _accuracy,
+        "transition": _transition,
+    }
+    files = []
+    for name, draw in drawn.items():
+        figure = figure_module.Figure(
+            figsize=(8, 7) if name == "transition" else (8, 4), layout="constrained"
+        )
+        draw(report, figure.subplots())
+        files.append(folder / f"{name}.png")
+        figure.savefig(files[-1], dpi=150, metadata={"Software": None})
+    return files
+
+
+def _confidence(report: Report, axes: Any) -> None:
+    edges, base = [index / BINS for index in range(BINS)], [0] * BINS
+    for index, row in enumerate(report.counts.histogram.tolist()):
+        style = {"color": VERDICT_COLOURS[index], "hatch": HATCHES[index], "edgecolor": "#333333"}
+        axes.bar(
+            edges, row, 0.9 / BINS, bottom=base, align="edge", label=VERDICTS[index], linewidth=0.4, **style
+        )
+        base = [low + more for low, more in zip(base, row, strict=True)]
+    axes.set(xlabel="probability of the suggested class", ylabel="examples", xlim=(0, 1))
+    axes.legend()
+
+
+def _changes(report: Report, axes: Any) -> None:
+    _draw(axes, report, [curve(thinned(report.lines), "labels_changed", "changed")])
+    axes.set(xlabel="epoch", ylabel="labels that differ from the given ones")
+
+
+def _accuracy(report: Report, axes: Any) -> None:
+    _draw(axes, report, share_curves(thinned(report.lines)))
+    axes.set(xlabel="epoch", ylabel="share", ylim=(0, 1))
+
+
+def _draw(axes: Any, report: Report, curves: list[Curve]) -> None:
+    for index, span in enumerate(spans(report.lines)):
+        axes.axvspan(span.first - 0.5, span.last + 0.5, color=("#f2f2f2", "#e2e8ee")[index % 2], linewidth=0)
+        axes.annotate(span.name, (span.first - 0.4, 1.01), xycoords=("data", "axes fraction"), fontsize=8)
+    for index, each in enumerate(curves):
+        epochs, values = zip(*each.points, strict=True)
+        axes.plot(
+            epochs,
+            values,
+            color=COLOURS[index],
+            linestyle=DASHES[index],
+            marker=MARKERS[index],
+            markevery=max(1, len(epochs) // 8),
+            label=each.name,
+        )
+    if curves:
+        axes.legend()
+
+
+def _transition(report: Report, axes: Any) -> None:
+    matrix = report.transition
+    # "$" would begin a formula
+    names = [clipped(report.class_names[index], 22).replace("$", r"\$") for index in matrix.classes]
+    shades = [[level(share) for share in row] for row in matrix.shares]
+    axes.imshow(shades, cmap="Blues", vmin=0, vmax=len(STEPS) + 1)
+    for down, row in enumerate(matrix.shares):
+        for across, share in enumerate(row):
+            if level(share):
+                colour = "white" if level(share) > 5 else "black"
+                axes.text(
+                    across, down, cell_number(share), ha="center", va="center", fontsize=7, color=colour
+                )
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set(xlabel="given class", ylabel="suggested class, taken as true")

@@ -1,0 +1,94 @@
+"""The run's data, where it can still be read: for thumbnails, and for the truth where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pencil.data import Examples
+from pencil.errors import PencilError
+from pencil.report.shortlist import Case
+from pencil.report.text import shown
+from pencil.report.thumbnails import Thumbnail, is_image, thumbnail
+from pencil.run import RunDirectory, prepare_examples
+
+THUMBNAIL_BYTES = 3_000_000
+"""All thumbnails of a page together, so that it can be mailed."""
+UNREADABLE = "Without thumbnails, for the run's data cannot be read: "
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row in a gallery; without a thumbnail where it is no image. Its id can be shown as it is."""
+
+    case: Case
+    thumbnail: Thumbnail | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The training rows, or None; ``note`` says why there are none."""
+
+    rows: Examples | None = None
+    note: str | None = None
+
+    @classmethod
+    def of(cls, directory: RunDirectory) -> Source:
+        """The rows a run was trained on. Its labels can be told about without them, so their lack is no error."""
+        config = directory.config
+        try:
+            rows = prepare_examples(config.data, config.seed).train
+        except (PencilError, OSError) as error:
+            return cls(note=shown(f"{UNREADABLE}{error}", 600))
+        if len(rows) != directory.summary["examples"]:
+            return cls(note="Without thumbnails, for the data has another number of rows than the run saw.")
+        return cls(rows)
+
+    @property
+    def truth(self) -> Tensor | None:
+        """The true classes (N,) where they are known."""
+        return None if self.rows is None else self.rows.reference
+
+    def checked(self, cases: Sequence[Case]) -> Source:
+        """Itself, if the rows to show are called what they were in the run; otherwise these are other rows."""
+        if self.rows is None or all(self.rows.ids[case.row] == case.id for case in cases):
+            return self
+        return Source(note="Without thumbnails, for the data has changed since the run.")
+
+    def pictured(self, lists: Sequence[Sequence[Case]]) -> tuple[list[list[Example]], str | None]:
+        """Lists of rows with their images, and a note where some have to go without."""
+        album = _Album(self.rows, self.note, THUMBNAIL_BYTES)
+        return [[album.example(case) for case in cases] for cases in lists], album.note
+
+
+@dataclass
+class _Album:
+    """Gives thumbnails until they fill the room there is, or the data cannot be read."""
+
+    rows: Examples | None
+    note: str | None
+    room: int
+
+    def example(self, case: Case) -> Example:
+        return Example(replace(case, id=shown(case.id, 200)), self._thumbnail(case.row))
+
+    def _thumbnail(self, row: int) -> Thumbnail | None:
+        if self.rows is None:
+            return None
+        try:
+            value: Tensor = self.rows.inputs.fetch(torch.tensor([row]))[0]
+        except (PencilError, OSError) as error:
+            self._stop(shown(f"{UNREADABLE}{error}", 600))
+            return None
+        image = thumbnail(value) if is_image(value) else None
+        self.room -= len(image.uri) if image is not None else 0
+        if self.room < 0:
+            self._stop("Some thumbnails are left out, for together they would take too much room.")
+            return None
+        return image
+
+    def _stop(self, note: str) -> None:
+        self.rows, self.note = None, note

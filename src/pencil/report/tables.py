@@ -1,0 +1,87 @@
+"""Tables of the report: classes and confusions, cut to those with most changes where there are many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pencil.report.contents import Report
+from pencil.report.counts import LabelCounts
+from pencil.results import RELABEL, REVIEW
+
+MOST_ROWS = 500
+MOST_CONFUSIONS = 15
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One class.
+
+    Attributes:
+        name: Its name.
+        given: Rows that came with it.
+        suggested: Rows for which it is suggested.
+        changed: Rows that came with it and for which another is suggested.
+        relabel: Rows that came with it, to relabel.
+        review: Rows that came with it, to review.
+        confidence: The mean confidence over the rows that came with it; None without any.
+        confusion: The class most often suggested instead, and how often; None where none is.
+    """
+
+    name: str
+    given: int
+    suggested: int
+    changed: int
+    relabel: int
+    review: int
+    confidence: float | None
+    confusion: tuple[str, int] | None
+
+    @property
+    def share(self) -> float:
+        """The share of its rows for which another class is suggested."""
+        return self.changed / self.given if self.given else 0.0
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A change and how often it is suggested; ``share`` is that of all rows that came with the given class."""
+
+    given: str
+    suggested: str
+    count: int
+    share: float
+
+
+def class_rows(report: Report, most: int = MOST_ROWS) -> list[ClassRow]:
+    """The classes with most changes first, at most so many."""
+    counts = report.counts
+    order = counts.changed.argsort(descending=True, stable=True)[:most].tolist()
+    confusions = counts.pairs.commonest_of_given()
+    return [_class_row(index, counts, report.class_names, confusions.get(index)) for index in order]
+
+
+def _class_row(
+    index: int, counts: LabelCounts, names: tuple[str, ...], confusion: tuple[int, int] | None
+) -> ClassRow:
+    given = int(counts.given[index])
+    return ClassRow(
+        name=names[index],
+        given=given,
+        suggested=int(counts.suggested[index]),
+        changed=int(counts.changed[index]),
+        relabel=int(counts.verdicts[index, RELABEL]),
+        review=int(counts.verdicts[index, REVIEW]),
+        confidence=float(counts.confidence[index]) / given if given else None,
+        confusion=None if confusion is None else (names[confusion[0]], confusion[1]),
+    )
+
+
+def confusions(report: Report, most: int = MOST_CONFUSIONS) -> list[Confusion]:
+    """The commonest changes."""
+    names, given = report.class_names, report.counts.given
+    return [
+        Confusion(names[old], names[new], count, count / int(torch.clamp(given[old], min=1)))
+        for old, new, count in report.counts.pairs.commonest(most)
+    ]

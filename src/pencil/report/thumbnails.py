@@ -1,0 +1,98 @@
+"""Images as small data URIs: part of the page, so that it needs no other file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import zlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pencil.errors import MissingExtraError, need
+
+SIDE = 112
+SHARP = 64
+"""Images up to this side are stored as they are, pixel for pixel."""
+QUALITY = 80
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """An image in a page.
+
+    Attributes:
+        uri: The image itself.
+        width: In pixels.
+        height: In pixels.
+    """
+
+    uri: str
+    width: int
+    height: int
+
+    @property
+    def is_sharp(self) -> bool:
+        """Whether it is so small that its pixels should be seen as squares."""
+        return max(self.width, self.height) <= SHARP
+
+
+def is_image(value: Tensor) -> bool:
+    """Whether one input looks like an image: (1 or 3, H, W)."""
+    return value.dim() == 3 and value.shape[0] in (1, 3) and min(value.shape[1:]) > 1
+
+
+def thumbnail(image: Tensor) -> Thumbnail:
+    """An image (1 or 3, H, W), uint8 or float, as JPEG where Pillow is there and it is large, else as PNG."""
+    pixels = _small(_bytes(image))
+    height, width = pixels.shape[1:]
+    jpeg = None if max(height, width) <= SHARP else _jpeg(pixels)
+    kind, data = ("jpeg", jpeg) if jpeg is not None else ("png", png(pixels))
+    return Thumbnail(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width, height)
+
+
+def png(pixels: Tensor) -> bytes:
+    """A PNG file of pixels (1 or 3, H, W) uint8: grey or RGB, 8 bits."""
+    channels, height, width = pixels.shape
+    lines = pixels.permute(1, 2, 0).reshape(height, width * channels)
+    unfiltered = torch.cat([torch.zeros(height, 1, dtype=torch.uint8), lines], dim=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    body = zlib.compress(unfiltered.numpy().tobytes(), 9)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def _bytes(image: Tensor) -> Tensor:
+    """As uint8; other numbers are stretched so that their least is black and their largest white."""
+    if image.dtype == torch.uint8:
+        return image
+    values = image.float().nan_to_num()
+    low, high = values.min(), values.max()
+    return ((values - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch.uint8)
+
+
+def _small(image: Tensor) -> Tensor:
+    """At most ``SIDE`` pixels a side; small images stay as they are."""
+    side = max(image.shape[1:])
+    if side <= SIDE:
+        return image
+    size = [max(1, round(length * SIDE / side)) for length in image.shape[1:]]
+    smooth = torch.nn.functional.interpolate(image[None].float(), size=size, mode="bilinear", antialias=True)
+    return smooth[0].round().clamp(0, 255).to(torch.uint8)
+
+
+def _jpeg(pixels: Tensor) -> bytes | None:
+    """A JPEG file, or None without Pillow."""
+    try:
+        pillow = need("PIL.Image", extra="images", purpose="make thumbnails")
+    except MissingExtraError:
+        return None
+    array = pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0)
+    file = io.BytesIO()
+    pillow.fromarray(array.contiguous().numpy()).save(file, "JPEG", quality=QUALITY, optimize=True)
+    return file.getvalue()

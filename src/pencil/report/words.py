@@ -1,0 +1,174 @@
+"""The report's sentences: what was done, what was found, how far to trust it, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from pencil.report.contents import Report
+from pencil.report.curves import spans
+from pencil.report.text import count, listed, percent, whole_percent
+from pencil.results import KEEP, RELABEL, REVIEW
+
+SEVERAL = 8
+"""A class with fewer examples may lose most of them by chance."""
+STRIKING = 0.5
+"""A class with this share of its labels changed is worth a word."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Something to do, and the command for it where there is one."""
+
+    words: str
+    command: str | None = None
+
+
+def headline(report: Report) -> str:
+    """The result in one line."""
+    changed, rows = report.counts.total_changed, report.counts.rows
+    if not changed:
+        return f"None of the {rows:,} labels seems wrong"
+    return f"{changed:,} of {count(rows, 'label')} {'seems' if changed == 1 else 'seem'} wrong"
+
+
+def story(report: Report) -> list[str]:
+    """What was done and what came of it, a paragraph each."""
+    return [_done(report), _found(report), *_trust(report)]
+
+
+def _done(report: Report) -> str:
+    phases = listed([f"{span.name} {span.last - span.first + 1}" for span in spans(report.lines)])
+    settings = report.settings
+    return (
+        f"The network {settings['model']['name']} was trained on {count(report.counts.rows, 'example')} of "
+        f"{count(len(report.class_names), 'class', 'classes')} for {count(len(report.lines), 'epoch')} ({phases}) "
+        f"with the method {settings['method']['name']}."
+    )
+
+
+def _found(report: Report) -> str:
+    counts, rule = report.counts, report.rule
+    if counts.total_changed == 0 and counts.doubt == 0:
+        return (
+            "This method takes every label as it was given, so it suggests no other labels and doubts none."
+        )
+    return (
+        f"Each example now has a probability for every class. For {count(counts.total(RELABEL), 'example')} the run is "
+        f"sure that another class is right (relabel), for {counts.total(KEEP):,} that the given one is (keep); for "
+        f"{counts.total(REVIEW):,} it is not sure (review). Sure means: the likeliest class has at least "
+        f"{whole_percent(rule.confidence)} and leads the second by at least {whole_percent(rule.margin)}."
+    )
+
+
+def _trust(report: Report) -> list[str]:
+    last, sentences = report.summary["last"], []
+    if last.get("test_accuracy") is not None:
+        sentences.append(
+            f"The trained network gets {percent(last['test_accuracy'])} of the test labels right; a suggestion "
+            "deserves no more trust than the network that made it."
+        )
+    truth = report.counts.truth
+    if truth.rows:
+        sentences.append(
+            f"The true labels of this data are known: {percent(truth.given_right / truth.rows)} of the given labels "
+            f"are right, and {percent(truth.suggested_right / truth.rows)} of the suggested ones."
+        )
+    return sentences
+
+
+def noise_words(report: Report) -> str:
+    """The estimated noise rate, from least to most."""
+    counts = report.counts
+    rows, sure, unsure = max(counts.rows, 1), counts.total(RELABEL), counts.total(REVIEW)
+    return (
+        f"An estimated {percent(counts.total_changed / rows)} of the given labels are wrong: that is the share of "
+        f"examples for which another class is suggested. Counting only what the run is sure of, it is "
+        f"{percent(sure / rows)}; if everything to review were wrong too, {percent((sure + unsure) / rows)}."
+    )
+
+
+CAVEAT = (
+    "The matrix counts suggested classes as if they were true. Where the network confuses two classes itself, the "
+    "matrix shows that confusion as label noise; errors that the network has learned from the labels, it does not show "
+    "at all."
+)
+
+
+def advice(report: Report) -> list[Advice]:
+    """What to do next, first things first."""
+    steps = (_alarms, _nothing_changed, _relabel, _review, _vanishing, _changing, _use)
+    return [step for step in (of(report) for of in steps) if step is not None]
+
+
+def _alarms(report: Report) -> Advice | None:
+    words = "Settle the alarms first; until then trust none of the suggestions."
+    return Advice(words) if report.summary["alarms"] else None
+
+
+def _relabel(report: Report) -> Advice | None:
+    words = (
+        "Look through the surest corrections below. If they convince you, take suggested_label where the verdict is "
+        "relabel."
+    )
+    command = f"pencil labels {shlex.quote(report.run)} --out labels.csv"
+    return Advice(words, command) if report.counts.total(RELABEL) else None
+
+
+def _review(report: Report) -> Advice | None:
+    examples = count(report.counts.total(REVIEW), "example")
+    words = f"Have somebody look at the {examples} whose verdict is review, or leave them out."
+    return Advice(words) if report.counts.total(REVIEW) else None
+
+
+def _vanishing(report: Report) -> Advice | None:
+    names = vanished(report)
+    words = (
+        f"Do not relabel examples of {listed(names)} before you have looked at them: of "
+        f"{'its' if len(names) == 1 else 'their'} labels fewer than a quarter are left, so the network has probably "
+        "taken one class for another."
+    )
+    return Advice(words) if names else None
+
+
+def _changing(report: Report) -> Advice | None:
+    gone = vanished(report)
+    names = [name for name in striking(report) if name not in gone]
+    words = (
+        f"Look at {listed(names)}: more than {whole_percent(STRIKING)} of the labels changed. Two classes that nobody "
+        "can tell apart, or a guideline read in two ways, look like this."
+    )
+    return Advice(words) if names else None
+
+
+def _use(report: Report) -> Advice | None:
+    words = "Train on the corrected labels, or use this run's model as it is: model.safetensors."
+    return Advice(words) if report.counts.total_changed else None
+
+
+def _nothing_changed(report: Report) -> Advice | None:
+    if report.counts.total_changed:
+        return None
+    if report.settings["method"]["name"] != "pencil":
+        return Advice(
+            "If you expected wrong labels, let a method look for them that learns labels, such as pencil."
+        )
+    return Advice(
+        "If you expected wrong labels, give the correction phase more epochs, or raise method.label_rate; "
+        "pencil train warns where no label can change."
+    )
+
+
+def vanished(report: Report, most: int = 5) -> list[str]:
+    """Classes with several examples of which fewer than a quarter as many are suggested."""
+    given, suggested = report.counts.given, report.counts.suggested
+    gone = (4 * suggested < given) & (given >= SEVERAL)
+    return [report.class_names[index] for index in gone.nonzero()[:, 0].tolist()[:most]]
+
+
+def striking(report: Report, most: int = 5) -> list[str]:
+    """The classes with the largest shares of changed labels, where these are more than ``STRIKING``."""
+    given, changed = report.counts.given, report.counts.changed
+    shares = changed.double() / given.clamp_min(1)
+    order = shares.argsort(descending=True, stable=True)[:most].tolist()
+    return [report.class_names[index] for index in order if float(shares[index]) > STRIKING]

@@ -1,0 +1,73 @@
+"""``pencil report`` as people and programs meet it."""
+
+import json
+
+import pytest
+
+
+def test_the_page_goes_into_the_run(main_program, finished):
+    code, out, err = main_program("report", finished)
+    assert (code, out) == (0, "")
+    assert err.startswith(f"{finished / 'report.html'}: ")
+    assert err.endswith(" kB\n")
+    assert "<!doctype html>" in (finished / "report.html").read_text(encoding="utf-8")
+
+
+def test_everything_at_once_as_json(main_program, finished, tmp_path):
+    pytest.importorskip("matplotlib")
+    words = ("--out", tmp_path / "a.html", "--markdown", tmp_path / "a.md", "--figures", tmp_path / "charts")
+    code, out, err = main_program("report", finished, *words, "--examples", 3, "--json")
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert told["out"] == str(tmp_path / "a.html")
+    assert told["bytes"] == (tmp_path / "a.html").stat().st_size
+    assert told["markdown"] == str(tmp_path / "a.md")
+    assert set(told["figures"]) == {str(file) for file in (tmp_path / "charts").iterdir()}
+    assert told["examples"] == told["keep"] + told["relabel"] + told["review"] == 90
+    assert told["notes"] == []
+
+
+def test_the_truth_is_told_where_it_is_known_unless_the_data_is_left_alone(main_program, finished, tmp_path):
+    assert main_program("report", finished, "--out", tmp_path / "a.html")[0] == 0
+    assert main_program("report", finished, "--out", tmp_path / "b.html", "--no-data")[0] == 0
+    known = "The true labels of this data are known"
+    assert known in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert known not in (tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--out", "page.pdf"), "--out page.pdf: the ending must be .html or .htm"),
+        (("--markdown", "notes.txt"), "--markdown notes.txt: the ending must be .md or .markdown"),
+        (("--examples", "0"), "0 is not in the range 1<=x<=100"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(main_program, finished, words, message):
+    code, _, err = main_program("report", finished, *words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_runs_that_cannot_be_told_are_refused(main_program, finished, tmp_path):
+    code, _, err = main_program("report", tmp_path)
+    assert (code, "holds no run" in err) == (2, True)
+    unfinished = tmp_path / "run"
+    unfinished.mkdir()
+    (unfinished / "config.toml").write_text((finished / "config.toml").read_text())
+    code, _, err = main_program("report", unfinished, "--json")
+    assert (code, "is not finished; continue it with: pencil resume" in err) == (2, True)
+    assert not (unfinished / "report.html").exists()
+
+
+@pytest.mark.parametrize("words", [("--set", "method.label_rate=inf"), ("--method", "cross_entropy")])
+def test_diverged_runs_and_methods_without_labels_are_told_too(main_program, points, tmp_path, words):
+    run = tmp_path / "run"
+    assert main_program("train", points, "--out", run, "--epochs", "1,2,1", "--quiet", *words)[0] == 0
+    code, out, _ = main_program("report", run, "--json", "--markdown", tmp_path / "a.md")
+    assert code == 0
+    assert json.loads(out)["examples"] == 90
+    page = (run / "report.html").read_text(encoding="utf-8")
+    told = "takes every label as it was given" if "--method" in words else "Training diverged"
+    assert told in page
