@@ -7,7 +7,7 @@ import torch
 
 from pencil.algorithm import TopRows
 from pencil.errors import ConfigError, RunError
-from pencil.results import LabelChunk, write_labels
+from pencil.results import KEEP, REVIEW, LabelChunk, write_labels
 
 NAMES = ("cat, big", "żółć", 'd"og')
 IDS = ["a.png", "two\nlines", 'comma, quote" and \u2028']
@@ -104,3 +104,22 @@ def test_distributions_of_many_classes_are_written_a_few_rows_at_a_time(tmp_path
     monkeypatch.setattr("pencil.results.labels.ENTRIES", 4)
     assert write_labels(tmp_path / "one-by-one.csv", chunks(), NAMES, distribution=True) == 3
     assert (tmp_path / "one-by-one.csv").read_text() == (tmp_path / "at-once.csv").read_text()
+
+
+def test_a_trusted_row_is_kept_however_unsure_the_belief_is():
+    belief = torch.tensor([[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]])
+    chunk = LabelChunk(["1", "2"], ["b", "b"], belief, trusted=torch.tensor([True, False]))
+    assert chunk.verdicts(("a", "b", "c")).tolist() == [KEEP, REVIEW]
+    assert [part.trusted.tolist() for part in chunk.split(1)] == [[True], [False]]
+
+
+def test_decisions_are_a_column_and_decide_the_verdict(tmp_path):
+    belief = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
+    words = ["accepted", "kept", "dropped", ""]
+    chunk = LabelChunk(list("1234"), ["a"] * 4, belief, decisions=words)
+    write_labels(tmp_path / "labels.csv", [chunk], ("a", "b"))
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["decision"] for row in rows] == words
+    assert [row["verdict"] for row in rows] == ["relabel", "keep", "drop", "review"]
+    assert [list(part.decisions) for part in chunk.split(3)] == [words[:3], words[3:]]

@@ -19,6 +19,7 @@ from pencil.cli.export import export, trusted
 from pencil.cli.index import index
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
 from pencil.cli.report import report
+from pencil.cli.review import review
 from pencil.errors import ConfigError, PencilError
 
 as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
@@ -151,13 +152,17 @@ def predict(
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
 @as_json
 def labels(run: Path, out: Path, distribution: bool, json_: bool) -> None:
-    """Write RUN's labels: given, suggested, confidence, verdict."""
-    from pencil.results import write_labels
+    """Write RUN's labels: given, suggested, confidence, verdict.
+
+    Where somebody reviewed them, what was decided stands in place of what was learned, and a column tells so.
+    """
+    from pencil.results import with_decisions, write_labels
     from pencil.run import RunDirectory, learned_labels
 
     directory = RunDirectory.open(run)
     chunks, names = learned_labels(directory)
     _keep_apart(out, directory.config.data.path)
+    chunks = with_decisions(chunks, directory.path)
     _wrote(out, write_labels(out, chunks, names, distribution=distribution), json_)
 
 
@@ -260,6 +265,7 @@ cli.add_command(export)
 cli.add_command(index)
 cli.add_command(trusted)
 cli.add_command(report)
+cli.add_command(review)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from pencil.data.examples import (
     Splits,
     TensorInputs,
     blocks_of,
+    original,
 )
 from pencil.data.features import read_features
 from pencil.data.folder import read_image_folder
@@ -53,6 +54,7 @@ __all__ = [
     "fetch_batches",
     "instance_dependent_noise",
     "mixed_seed",
+    "original",
     "owned_rows",
     "read_cifar",
     "read_clothing1m",

@@ -87,6 +87,16 @@ class SubsetInputs:
         return None if base is None else base.subset(self.rows)
 
 
+def original(inputs: Inputs, row: int) -> Tensor:
+    """One input (...) for people to look at: an image as it is stored, not resized for the network."""
+    if isinstance(inputs, SubsetInputs):
+        return original(inputs.base, int(inputs.rows[row]))
+    stored: Tensor = (
+        inputs.original(row) if hasattr(inputs, "original") else inputs.fetch(torch.tensor([row]))[0]
+    )
+    return stored
+
+
 def blocks_of(inputs: Inputs) -> Blocks | None:
     """How the rows of these inputs lie together, or None where each lies for itself."""
     blocks: Blocks | None = getattr(inputs, "blocks", None)

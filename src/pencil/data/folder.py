@@ -51,6 +51,10 @@ class ImageFiles:
             images[place] = self._decoder.decode(path, path, self._extent, self._path(0))
         return images
 
+    def original(self, row: int) -> Tensor:
+        """The image (3, H, W) uint8 of a row as its file has it."""
+        return ImageDecoder.original(self._path(row), self._path(row))
+
     def _path(self, row: int) -> Path:
         return Path(self.paths[row]) if self.root is None else self.root / self.paths[row]
 

@@ -49,6 +49,12 @@ class ImageDecoder:
         except Exception as error:  # as in decode
             raise _broken(name, error) from error
 
+    @classmethod
+    def original(cls, file: Path | BinaryIO, name: object) -> Tensor:
+        """An image (3, H, W) uint8 as it is stored, for people to look at."""
+        plain = cls()
+        return plain.decode(file, name, plain.extent(file, name), name)
+
     def decode(self, file: Path | BinaryIO, name: object, extent: Extent, first: object) -> Tensor:
         """An image (channels, H, W) uint8.
 

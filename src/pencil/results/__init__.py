@@ -1,5 +1,6 @@
 """What a run leaves: the backbone, the labels, the summary."""
 
+from pencil.results.decisions import Decision, last_entry, read_decisions, was_reviewed, with_decisions
 from pencil.results.environment import describe_environment
 from pencil.results.files import read_json, writing
 from pencil.results.labels import LabelChunk, write_labels
@@ -13,18 +14,23 @@ __all__ = [
     "RELABEL",
     "REVIEW",
     "VERDICTS",
+    "Decision",
     "LabelChunk",
     "ModelCard",
     "SavedLabels",
     "VerdictRule",
     "describe_environment",
+    "last_entry",
     "load_weights",
     "margins",
     "read_card",
+    "read_decisions",
     "read_json",
     "save_labels",
     "save_model",
     "summarize",
+    "was_reviewed",
+    "with_decisions",
     "write_labels",
     "writing",
 ]

@@ -1,4 +1,7 @@
-"""Learned labels as a table: id, given, suggested, confidence, verdict; the whole distribution on request."""
+"""Learned labels as a table: id, given, suggested, confidence, verdict; the whole distribution on request.
+
+A run that somebody reviewed has one more column, ``decision``.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
 from pencil.errors import need
 from pencil.results.files import writing
-from pencil.results.verdicts import VERDICTS, VerdictRule
+from pencil.results.verdicts import KEEP, VERDICTS, VerdictRule
 
 ENTRIES = 1 << 22  # probabilities written at once
+DECIDED = {
+    "accepted": "relabel",
+    "changed": "relabel",
+    "kept": "keep",
+    "dropped": "drop",
+}  # decision to verdict
 
 
 @dataclass(frozen=True)
@@ -25,17 +35,35 @@ class LabelChunk:
         ids: What identifies each row.
         given: The name of the class that came with each row.
         distribution: (B, C) float32, the belief about the true class; whole, or cut to its largest entries.
+        trusted: (B,) bool, rows whose given label was known to be right; None for none.
+        decisions: What somebody decided about each row, "" where nobody did; None for a run without a review.
     """
 
     ids: Sequence[str]
     given: Sequence[str]
     distribution: Rows
+    trusted: Tensor | None = None
+    decisions: Sequence[str] | None = None
 
     def split(self, size: int) -> Iterator[LabelChunk]:
         """The chunk in chunks of at most ``size`` rows."""
         for rows in torch.arange(len(self.ids)).split(size):
             part = slice(int(rows[0]), int(rows[-1]) + 1)
-            yield LabelChunk(self.ids[part], self.given[part], self.distribution[rows])
+            yield LabelChunk(
+                self.ids[part],
+                self.given[part],
+                self.distribution[rows],
+                None if self.trusted is None else self.trusted[rows],
+                None if self.decisions is None else self.decisions[part],
+            )
+
+    def verdicts(self, class_names: Sequence[str], rule: VerdictRule | None = None) -> Tensor:
+        """Indices into ``VERDICTS`` (B,) by the rule; a trusted row is kept however sure the belief is."""
+        numbers = {name: index for index, name in enumerate(class_names)}
+        # A class the model does not know is no class it could keep.
+        given = torch.tensor([numbers.get(name, -1) for name in self.given])
+        found = (rule or VerdictRule()).verdicts(self.distribution, given)
+        return found if self.trusted is None else torch.where(self.trusted, KEEP, found)
 
 
 def write_labels(
@@ -62,6 +90,8 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         "confidence": [round(value, 6) for value in best.values.tolist()],
         "verdict": _verdicts(chunk, class_names),
     }
+    if chunk.decisions is not None:
+        columns["decision"] = list(chunk.decisions)
     if distribution:
         whole = chunk.distribution
         probabilities = whole.dense() if isinstance(whole, TopRows) else whole
@@ -71,10 +101,9 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
 
 
 def _verdicts(chunk: LabelChunk, class_names: Sequence[str]) -> list[str]:
-    numbers = {name: index for index, name in enumerate(class_names)}
-    # A class the model does not know is no class it could keep.
-    given = torch.tensor([numbers.get(name, -1) for name in chunk.given])
-    return [VERDICTS[index] for index in VerdictRule().verdicts(chunk.distribution, given).tolist()]
+    found = [VERDICTS[index] for index in chunk.verdicts(class_names).tolist()]
+    decisions = chunk.decisions or [""] * len(found)
+    return [DECIDED.get(decision, verdict) for verdict, decision in zip(found, decisions, strict=True)]
 
 
 def _write_csv(path: Path, tables: Iterator[Columns]) -> int:

@@ -20,7 +20,6 @@ from pencil.engine import (
     TensorBoard,
     Training,
     accuracy,
-    fitting_method,
     is_lost_rank,
     predictions,
     read_json_lines,
@@ -30,8 +29,6 @@ from pencil.errors import ConfigError, DataError, PencilError, RunError
 from pencil.results import (
     LabelChunk,
     ModelCard,
-    SavedLabels,
-    read_card,
     save_labels,
     save_model,
     summarize,
@@ -45,8 +42,8 @@ from pencil.run.build import (
     with_store,
 )
 from pencil.run.directory import RunDirectory
+from pencil.run.label_table import LabelTable
 from pencil.run.sources import Prepared, prepare_examples, read_splits
-from pencil.stores import StoreChoice, rows_at_once
 
 
 def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
@@ -123,24 +120,8 @@ def predict(
 
 def learned_labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
     """The label distribution of every training row of a finished run, in chunks, and the class names."""
-    directory.require_finished()
-    names = read_card(directory.path).class_names
-    config = directory.config
-    choice = StoreChoice.parse(config.store).in_memory
-    method = fitting_method(config.method, choice, len(names))
-    width = config.method.row_width(len(names))
-
-    def chunks() -> Iterator[LabelChunk]:
-        at_once = rows_at_once(choice.make(0, width).row_width)
-        for saved in SavedLabels(directory.path, len(names)).chunks(at_once):
-            store = choice.make(len(saved.ids), width)
-            for key, value in store.state().items():
-                value.copy_(saved.rows[key])
-            rows = store.gather(torch.arange(len(saved.ids)))
-            belief = method.label_distribution(rows, saved.given.values, len(names))
-            yield LabelChunk(saved.ids, [names[label] for label in saved.given.hard.tolist()], belief)
-
-    return chunks(), names
+    table = LabelTable.open(directory)
+    return table.chunks(), table.class_names
 
 
 def _carry_on(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pencil.data import blocks_of, fetch_batches
+from pencil.data import blocks_of, fetch_batches, original
 from pencil.data.shards import read_shards, write_index
 from pencil.data.shards.files import OPEN, Recent
 from pencil.errors import DataError
@@ -42,6 +42,13 @@ def test_rows_come_in_any_order_as_their_shards_hold_them(shards):
 def test_images_are_resized_and_grey_where_asked(shards):
     images = read_shards(shards, size=6, channels=1).train.inputs.fetch(torch.tensor([0]))
     assert images.shape == (1, 1, 6, 6)
+
+
+def test_for_people_images_are_as_their_shards_hold_them(shards):
+    train = read_shards(shards, size=6, channels=1).train
+    image = original(train.subset(torch.tensor([2, 13])).inputs, 1)
+    assert image.shape == (3, 4, 4)
+    assert image[:, 0, 0].tolist() == [2, 3, 2]
 
 
 def test_images_of_other_sizes_are_named(tar, png, tmp_path):

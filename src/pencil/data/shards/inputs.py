@@ -69,6 +69,12 @@ class ShardInputs:
             batch[place] = value
         return batch
 
+    def original(self, row: int) -> Tensor:
+        """The image (3, H, W) uint8 of a row as its shard has it, or its features."""
+        if self.decoder is None:
+            return self._value(row)
+        return ImageDecoder.original(io.BytesIO(self._stored(row)), self._name(row))
+
     def _value(self, row: int) -> Tensor:
         stored = self._stored(row)
         if self.decoder is not None:

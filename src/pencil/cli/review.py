@@ -1,0 +1,79 @@
+"""``pencil review``: a page on this machine to go through a run's labels."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from pencil.cli.output import print_json, say
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="[default: 8642, or a free one where that is taken]"
+)
+@click.option("--allow-remote", is_flag=True, help="Let --host be one that others can reach, unencrypted.")
+@click.option("--all", "with_sure", is_flag=True, help="After the doubtful rows also those to keep.")
+@click.option("--reviewer", help="Your name for the record, at first. [default: the user's]")
+@click.option(
+    "--lease-minutes",
+    type=click.FloatRange(0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="How long an item is kept for who looks at it.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print address and token as one line of JSON.")
+def review(
+    run: Path,
+    host: str,
+    port: int | None,
+    allow_remote: bool,
+    with_sure: bool,
+    reviewer: str | None,
+    lease_minutes: float,
+    json_: bool,
+) -> None:
+    """Review RUN's labels in a browser, most doubtful first.
+
+    Every decision is on disk, in RUN, before the next item is shown. pencil labels writes them into its table, and
+    pencil train --trusted RUN trains on them. Ctrl-C ends.
+    """
+    from pencil.review import Review
+    from pencil.review.access import check_host, is_loopback, new_token
+    from pencil.review.server import address, build_app, check_installed, listen, serve
+    from pencil.run import RunDirectory
+
+    check_installed()
+    check_host(host, allow_remote=allow_remote)
+    directory, token = RunDirectory.open(run), new_token()
+    with (
+        listen(host, port) as listening,
+        closing(Review(directory, with_sure=with_sure, lease_seconds=60 * lease_minutes)) as opened,
+    ):
+        if not is_loopback(host):
+            say(
+                f"warning: --host {host}: whoever sees the network's traffic sees token and images; prefer ssh -L"
+            )
+        if opened.trouble:
+            say(f"warning: {opened.trouble}")
+        _greet(run, address(listening, token), token, opened.progress(), json_)
+        serve(build_app(opened, token, host, reviewer or getpass.getuser()), listening)
+        done, place = opened.progress()["decided"], shlex.quote(str(run))
+    say(
+        f"{done:,} decided; next: pencil labels {place} --out labels.csv, or pencil train DATA --trusted {place}"
+    )
+
+
+def _greet(run: Path, url: str, token: str, progress: Mapping[str, int], json_: bool) -> None:
+    if json_:
+        print_json({"url": url, "token": token, "run": str(run), **progress})
+        return
+    say(f"{progress['total']:,} rows to review, {progress['decided']:,} of them decided; Ctrl-C ends")
+    click.echo(url)

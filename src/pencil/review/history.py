@@ -1,0 +1,166 @@
+"""Every decision, skip and undo as it is made; of two decisions on the same state of an item one is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pencil.errors import RunError
+from pencil.results.decisions import DECISIONS, SKIPPED, UNDONE
+from pencil.review.database import Database
+from pencil.review.queue import Queue
+
+_ENTRY = "SELECT entry, place, row, id, version, action, label, undoes, reviewer, client, at FROM history"
+_STANDS = "NOT EXISTS (SELECT 1 FROM history AS undo WHERE undo.undoes = made.entry)"
+
+
+@dataclass(frozen=True)
+class Who:
+    """Who asks: a name for the record, and the one window of theirs that holds items."""
+
+    reviewer: str
+    client: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the history, as ``pencil.results.decisions`` describes it."""
+
+    entry: int
+    place: int
+    row: int
+    id: bytes
+    version: int | None
+    action: str
+    label: int | None
+    undoes: int | None
+    reviewer: str
+    client: str
+    at: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is a decision, not a skip or an undo."""
+        return self.action in DECISIONS
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An item as somebody saw it: its place, its row and id, and how many decisions and undos it had."""
+
+    place: int
+    row: int
+    id: bytes
+    version: int
+
+
+class OvertakenError(Exception):
+    """The item is not any more as the asker saw it; ``entry`` is what happened to it last."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(f"item {entry.place} was {entry.action} by {entry.reviewer}")
+        self.entry = entry
+
+
+@dataclass(frozen=True)
+class History:
+    """Adds entries and moves the queue with them; called within ``Database.writing``."""
+
+    database: Database
+    queue: Queue
+
+    def decide(self, who: Who, ticket: str, seen: Seen, action: str, label: int | None = None) -> Entry:
+        """Enter a decision or a skip; a ticket that was used already answers with its entry.
+
+        Raises:
+            OvertakenError: Another decision or undo came first.
+        """
+        known = self._find("ticket = ?", ticket)
+        if known is not None:
+            return known
+        last = self._find("place = ? AND version IS NOT NULL ORDER BY version DESC LIMIT 1", seen.place)
+        if last is not None and (last.version != seen.version or last.decides):
+            raise OvertakenError(last)
+        if last is None and seen.version:
+            raise RunError(
+                f"item {seen.place}: version {seen.version} was sent, but nobody touched it; reload the page"
+            )
+        return self._enter(who, ticket, seen, action, label=label)
+
+    def undo(self, who: Who, ticket: str, entry: int | None = None) -> Entry | None:
+        """Take back an entry, by default the client's newest; None where it has none left.
+
+        The item is open again and held by whoever took it back. Taking back is an entry as well.
+
+        Raises:
+            OvertakenError: The entry was taken back already.
+        """
+        known = self._find("ticket = ?", ticket)
+        if known is not None:
+            return known
+        made = self._newest_of(who.client) if entry is None else self._find("entry = ?", entry)
+        if made is None:
+            return None
+        again = made if made.action == UNDONE else self._find("undoes = ?", made.entry)
+        if again is not None:
+            raise OvertakenError(again)
+        seen = Seen(made.place, made.row, made.id, self.version(made.place))
+        return self._enter(who, ticket, seen, UNDONE, undone=made)
+
+    def version(self, place: int) -> int:
+        """How many decisions and undos an item has."""
+        found = self.database.find("SELECT MAX(version) FROM history WHERE place = ?", (place,))
+        return 0 if found is None or found[0] is None else int(found[0])
+
+    def newest(self, count: int) -> list[Entry]:
+        """The decisions that stand, newest first."""
+        query = f"{_ENTRY} AS made WHERE action NOT IN (?, ?) AND {_STANDS} ORDER BY entry DESC LIMIT ?"
+        return [Entry(*found) for found in self.database.find_all(query, (SKIPPED, UNDONE, count))]
+
+    def _newest_of(self, client: str) -> Entry | None:
+        query = f"{_ENTRY} AS made WHERE client = ? AND action <> ? AND {_STANDS} ORDER BY entry DESC LIMIT 1"
+        found = self.database.find(query, (client, UNDONE))
+        return None if found is None else Entry(*found)
+
+    def _enter(
+        self,
+        who: Who,
+        ticket: str,
+        seen: Seen,
+        action: str,
+        *,
+        label: int | None = None,
+        undone: Entry | None = None,
+    ) -> Entry:
+        counts = action in DECISIONS or (undone is not None and undone.decides)
+        number = self.database.run(
+            "INSERT INTO history (place, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(seen.place, seen.row, seen.id, seen.version + 1 if counts else None, action, label),
+                *(None if undone is None else undone.entry, who.reviewer, who.client, _now(), ticket),
+            ),
+        )
+        made = self._find("entry = ?", number)
+        assert made is not None
+        self._move(made, undone)
+        return made
+
+    def _move(self, made: Entry, undone: Entry | None) -> None:
+        """What follows for the queue."""
+        if made.decides:
+            self.queue.close(made.place)
+        elif made.action == SKIPPED:
+            self.queue.set_aside(made.place, made.client, made.entry)
+        elif undone is not None:
+            if undone.decides:
+                self.queue.open_again(made.place)
+            self.queue.take_back(made.place, made.client)
+
+    def _find(self, condition: str, value: int | str) -> Entry | None:
+        found = self.database.find(f"{_ENTRY} WHERE {condition}", (value,))
+        return None if found is None else Entry(*found)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,83 @@
+"""What a person sees of an example: its image as PNG, where it is one."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import zlib
+
+import torch
+from torch import Tensor
+
+from pencil.data import Examples, original
+from pencil.errors import DataError
+
+LONGEST = 1024  # pixels; more than a page shows
+CHANNELS = (1, 3)
+
+
+class Pictures:
+    """The images of a run's training rows."""
+
+    def __init__(self, examples: Examples) -> None:
+        self._examples = examples
+        self._lock = threading.Lock()  # readers keep files open, for one thread at a time
+
+    @property
+    def are_images(self) -> bool:
+        """Whether there is anything to show."""
+        return len(self._examples) > 0 and as_pixels(self._fetch(0)) is not None
+
+    def png(self, row: int, row_id: str) -> bytes | None:
+        """The image of a row; None where the inputs are no images.
+
+        Raises:
+            DataError: The data has another row under this number than the one that was learned.
+        """
+        found = self._examples.ids[row] if row < len(self._examples) else None
+        if found != row_id:
+            raise DataError(
+                f"row {row} is {found!r} in the data now, but was {row_id!r}; restore the data the run was trained on"
+            )
+        pixels = as_pixels(self._fetch(row))
+        return None if pixels is None else encode_png(shrunk(pixels))
+
+    def _fetch(self, row: int) -> Tensor:
+        with self._lock:
+            return original(self._examples.inputs, row)
+
+
+def as_pixels(value: Tensor) -> Tensor | None:
+    """An input (channels, H, W) as uint8; floats are stretched to the whole range. None for anything else."""
+    if value.dim() != 3 or value.shape[0] not in CHANNELS or not value.numel():
+        return None
+    if value.dtype == torch.uint8:
+        return value
+    values = value.float().nan_to_num()
+    low, high = values.min(), values.max()
+    return ((values - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch.uint8)
+
+
+def shrunk(pixels: Tensor, longest: int = LONGEST) -> Tensor:
+    """The image with its longer side no longer than so many pixels."""
+    height, width = pixels.shape[1:]
+    scale = longest / max(height, width)
+    if scale >= 1:
+        return pixels
+    size = (max(1, round(height * scale)), max(1, round(width * scale)))
+    small = torch.nn.functional.interpolate(pixels[None].float(), size=size, mode="area")[0]
+    return small.round().to(torch.uint8)
+
+
+def encode_png(pixels: Tensor) -> bytes:
+    """A PNG file of an image (1 or 3, H, W) uint8: no package is needed for that."""
+    channels, height, width = pixels.shape
+    lines = pixels.permute(1, 2, 0).reshape(height, -1)
+    unfiltered = torch.nn.functional.pad(lines, (1, 0))  # each line begins with the number of its filter, 0
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    data = zlib.compress(unfiltered.contiguous().numpy().tobytes(), 1)
+    return b"\x89PNG\r\n\x1a\n" + _part(b"IHDR", header) + _part(b"IDAT", data) + _part(b"IEND", b"")
+
+
+def _part(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -1,0 +1,142 @@
+"""The queue of items, most doubtful first, and who holds which of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pencil.errors import RunError
+from pencil.review.database import Database
+
+LEASE_SECONDS = 300.0
+BATCH = 1 << 16
+DOUBTFUL, SURE = "doubtful", "sure"
+
+_FREE = """
+  NOT EXISTS (SELECT 1 FROM leases WHERE leases.place = queue.place AND client <> :client AND until > :now)
+"""
+_NEXT = f"""
+SELECT place FROM queue INDEXED BY queue_open WHERE decided = 0 AND place <= :last AND {_FREE}
+  AND NOT EXISTS (SELECT 1 FROM skips WHERE skips.place = queue.place AND client = :client)
+ORDER BY place LIMIT 1
+"""  # noqa: S608 - only words of ours are put together
+_SKIPPED = f"""
+SELECT queue.place FROM skips JOIN queue USING (place)
+WHERE skips.client = :client AND decided = 0 AND queue.place <= :last AND {_FREE} ORDER BY skips.entry LIMIT 1
+"""  # noqa: S608
+_MINE = """
+SELECT place FROM leases JOIN queue USING (place)
+WHERE client = :client AND until > :now AND decided = 0 AND place <= :last LIMIT 1
+"""
+
+
+@dataclass
+class Queue:
+    """Hands out items; all but ``row_at`` is called within ``Database.writing``.
+
+    Attributes:
+        database: Where it is kept.
+        clock: The time in seconds, by which leases end.
+        lease_seconds: How long an item is kept for one client.
+        with_sure: Whether the rows of the second part are handed out too.
+    """
+
+    database: Database
+    clock: Callable[[], float] = time.time
+    lease_seconds: float = LEASE_SECONDS
+    with_sure: bool = False
+
+    def fill(self, about: Mapping[str, str], parts: Mapping[str, Callable[[], NDArray[np.int64]]]) -> None:
+        """Queue the rows of each part after those before it, where that was not done yet.
+
+        Args:
+            about: What the queue is made from; a file made from something else is refused.
+            parts: Row numbers (M,) in order, by part: ``DOUBTFUL``, then perhaps ``SURE``.
+        """
+        for name, value in about.items():
+            self.database.run("INSERT OR IGNORE INTO about VALUES (?, ?)", (name, value))
+            kept = self.database.find("SELECT value FROM about WHERE name = ?", (name,))
+            if kept != (value,):
+                raise RunError(
+                    f"{self.database.path}: reviews other labels than this run's (their {name} differ); move it away"
+                )
+        for part, rows in parts.items():
+            if self.database.find("SELECT 1 FROM parts WHERE part = ?", (part,)) is None:
+                self._append(part, rows())
+        self.with_sure = SURE in parts
+
+    def _append(self, part: str, rows: NDArray[np.int64]) -> None:
+        first = 1 + self._number("SELECT COALESCE(MAX(last), 0) FROM parts")
+        for start in range(0, len(rows), BATCH):
+            some = rows[start : start + BATCH].tolist()
+            self.database.run_many(
+                "INSERT INTO queue (place, row) VALUES (?, ?)", enumerate(some, start=first + start)
+            )
+        self.database.run(
+            "INSERT INTO parts (part, first, last) VALUES (?, ?, ?)", (part, first, first + len(rows) - 1)
+        )
+
+    def progress(self) -> dict[str, int]:
+        """How many of the items are decided."""
+        query = "SELECT SUM(last - first + 1), SUM(decided) FROM parts WHERE part = ? OR ?"
+        total, decided = self.database.find(query, (DOUBTFUL, self.with_sure)) or (0, 0)
+        return {"total": total, "decided": decided}
+
+    def take_next(self, client: str) -> int | None:
+        """The place of the next item for a client, leased to it; None where nothing is left for it.
+
+        What it holds already comes first, then what nobody holds, then what it skipped, longest ago first.
+        """
+        now = self.clock()
+        last = self._number("SELECT MAX(last) FROM parts WHERE part = ? OR ?", DOUBTFUL, self.with_sure)
+        for query in (_MINE, _NEXT, _SKIPPED):
+            found = self.database.find(query, {"client": client, "now": now, "last": last})
+            if found is not None:
+                self.lease(found[0], client)
+                return int(found[0])
+        return None
+
+    def lease(self, place: int, client: str) -> None:
+        """Keep an item for a client; what else it held is free again."""
+        self.database.run("DELETE FROM leases WHERE client = ?", (client,))
+        until = self.clock() + self.lease_seconds
+        self.database.run("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (place, client, until))
+
+    def close(self, place: int) -> None:
+        """The item is decided."""
+        self._mark(place, decided=1)
+        self.database.run("DELETE FROM leases WHERE place = ?", (place,))
+
+    def open_again(self, place: int) -> None:
+        """The item is not decided any more."""
+        self._mark(place, decided=0)
+
+    def set_aside(self, place: int, client: str, entry: int) -> None:
+        """The client skipped the item: it comes again after all others."""
+        self.database.run("DELETE FROM leases WHERE client = ?", (client,))
+        self.database.run("INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", (client, place, entry))
+
+    def take_back(self, place: int, client: str) -> None:
+        """The client wants the item now, skipped or not."""
+        self.database.run("DELETE FROM skips WHERE client = ? AND place = ?", (client, place))
+        self.lease(place, client)
+
+    def row_at(self, place: int) -> int | None:
+        """The row number of an item; None where the queue has no such place."""
+        found = self.database.find("SELECT row FROM queue WHERE place = ?", (place,))
+        return None if found is None else int(found[0])
+
+    def _mark(self, place: int, *, decided: int) -> None:
+        self.database.run("UPDATE queue SET decided = ? WHERE place = ?", (decided, place))
+        self.database.run(
+            "UPDATE parts SET decided = decided + ? WHERE ? BETWEEN first AND last",
+            (1 if decided else -1, place),
+        )
+
+    def _number(self, query: str, *values: int | str) -> int:
+        found = self.database.find(query, values)
+        return 0 if found is None else int(found[0])

@@ -1,0 +1,250 @@
+"""A review of a run: what is asked, what is answered. Knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pencil.algorithm import TopRows
+from pencil.errors import ConfigError, PencilError
+from pencil.results import VERDICTS
+from pencil.results.decisions import ACCEPTED, CHANGED, DROPPED, KEPT, REVIEW, SKIPPED
+from pencil.review import doubt
+from pencil.review.database import Database
+from pencil.review.history import Entry, History, OvertakenError, Seen, Who
+from pencil.review.pictures import Pictures
+from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, Queue
+from pencil.run import LabelTable, RunDirectory, prepare_examples
+
+SHOWN = 5  # classes of an item
+SHOWN_LATELY = 64  # items whose labels are remembered: who decides about one has just seen it
+RECENT = 20  # decisions to look back at
+ACTIONS = ("accept", "keep", "choose", "drop", "skip")
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What was learned about one row.
+
+    Attributes:
+        id: What identifies it.
+        given: The class it came with.
+        verdict: What the rule says about it.
+        likely: The likeliest classes with their probabilities, likeliest first.
+    """
+
+    id: str
+    given: int
+    verdict: str
+    likely: tuple[tuple[int, float], ...]
+
+    @property
+    def suggested(self) -> int:
+        """The likeliest class."""
+        return self.likely[0][0]
+
+    def decision(self, action: str, label: int | None) -> tuple[str, int | None]:
+        """An action as the decision it is, and the label: whatever key chose the given class keeps it."""
+        if action in ("drop", "skip"):
+            return (DROPPED if action == "drop" else SKIPPED), None
+        chosen = {"accept": self.suggested, "keep": self.given}.get(action, label)
+        if chosen == self.given:
+            return KEPT, chosen
+        return (ACCEPTED if chosen == self.suggested else CHANGED), chosen
+
+
+class Taken(NamedTuple):
+    """What a client was given: a place and its version, None and 0 where nothing is left; and how far all are."""
+
+    place: int | None
+    version: int
+    progress: dict[str, int]
+
+
+class Review:
+    """The review of a finished run.
+
+    Args:
+        directory: The run.
+        with_sure: Whether rows whose given label is surely right are queued too, after all others.
+        lease_seconds: How long an item is kept for who looks at it.
+    """
+
+    def __init__(
+        self, directory: RunDirectory, *, with_sure: bool = False, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        self.directory = directory
+        self._table = LabelTable.open(directory)
+        self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # what was learned about a row
+        self._numbers = {name: number for number, name in enumerate(self.class_names)}
+        self._database = Database(directory.path / REVIEW)
+        self._queue = Queue(self._database, lease_seconds=lease_seconds)
+        self._history = History(self._database, self._queue)
+        parts = {DOUBTFUL: self._rows(doubt.DOUBTFUL)} | ({SURE: self._rows(doubt.SURE)} if with_sure else {})
+        with self._database.writing():
+            self._queue.fill(self._about(), parts)
+        self.trouble: str | None = None
+        self._pictures = self._open_pictures()
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes by number."""
+        return self._table.class_names
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def _rows(self, verdicts: tuple[int, ...]) -> Callable[[], NDArray[np.int64]]:
+        return partial(self._rows_by_doubt, verdicts)
+
+    def _rows_by_doubt(self, verdicts: tuple[int, ...]) -> NDArray[np.int64]:
+        return doubt.rows_by_doubt(self._table.chunks(), self.class_names, verdicts)
+
+    def _about(self) -> Mapping[str, str]:
+        names = "\0".join(self.class_names).encode("utf-8", "surrogateescape")
+        return {"rows": str(len(self._table)), "classes": hashlib.sha256(names).hexdigest()}
+
+    def _open_pictures(self) -> Pictures | None:
+        """None for inputs that are no images, or out of reach: ``trouble`` then says why."""
+        data = self.directory.config.data
+        if data.per_class is None and data.ceiling is None:  # otherwise noise decides which rows there are
+            data = data.model_copy(update={"noise": None})
+        try:
+            pictures = Pictures(prepare_examples(data, self.directory.config.seed).train)
+            return pictures if pictures.are_images else None
+        except PencilError as error:
+            self.trouble = f"no images are shown: {error}"
+            return None
+
+    # what is asked
+
+    def start(self) -> Answer:
+        """What a page needs to know once."""
+        return {
+            "run": self.directory.path.absolute().name,
+            "classes": list(self.class_names),
+            "images": self._pictures is not None,
+            "trouble": self.trouble,
+            "progress": self.progress(),
+        }
+
+    def progress(self) -> dict[str, int]:
+        """How many of the items are decided."""
+        return self._queue.progress()
+
+    def take_next(self, client: str) -> Answer:
+        """The next item for a client."""
+        with self._database.writing():
+            taken = self._take(client)
+        return self._answer(taken)
+
+    def decide(
+        self, who: Who, ticket: str, place: int, version: int, action: str, label: int | None = None
+    ) -> Answer:
+        """Carry out an action on an item and answer with the next one, both in one transaction.
+
+        Raises:
+            OvertakenError: Somebody else decided about the item meanwhile.
+        """
+        self._check(action, label)
+        row = self._row(place)
+        known = self.labels(row)
+        seen = Seen(place, row, known.id.encode("utf-8", "surrogateescape"), version)
+        decision, chosen = known.decision(action, label)
+        with self._database.writing():
+            made = self._history.decide(who, ticket, seen, decision, chosen)
+            taken = self._take(who.client)
+        return {"made": self.describe(made), **self._answer(taken)}
+
+    def undo(self, who: Who, ticket: str, entry: int | None = None) -> Answer:
+        """Take back the client's newest entry, or the one that is named; the item comes again.
+
+        Raises:
+            OvertakenError: It was taken back already.
+        """
+        with self._database.writing():
+            undone = self._history.undo(who, ticket, entry)
+            taken = self._take(who.client)
+        return {"undone": None if undone is None else self.describe(undone), **self._answer(taken)}
+
+    def recent(self) -> list[Answer]:
+        """The newest decisions that stand."""
+        return [self.describe(made) for made in self._history.newest(RECENT)]
+
+    def picture(self, place: int) -> bytes | None:
+        """The image of an item as PNG; None where there is none."""
+        row = self._row(place)
+        return None if self._pictures is None else self._pictures.png(row, self.labels(row).id)
+
+    def _read(self, row: int) -> Labels:
+        chunk = self._table.rows(row, row + 1)
+        belief = chunk.distribution
+        whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0]
+        best = whole.sort(descending=True, stable=True)
+        likely = tuple(zip(best.indices[:SHOWN].tolist(), best.values[:SHOWN].tolist(), strict=True))
+        verdict = VERDICTS[int(chunk.verdicts(self.class_names)[0])]
+        return Labels(chunk.ids[0], self._numbers[chunk.given[0]], verdict, likely)
+
+    def describe(self, made: Entry) -> Answer:
+        """An entry in plain values."""
+        return {
+            "entry": made.entry,
+            "place": made.place,
+            "id": _shown(made.id.decode("utf-8", "surrogateescape")),
+            "action": made.action,
+            "label": made.label,
+            "reviewer": made.reviewer,
+            "at": made.at,
+        }
+
+    def _take(self, client: str) -> Taken:
+        place = self._queue.take_next(client)
+        version = 0 if place is None else self._history.version(place)
+        return Taken(place, version, self._queue.progress())
+
+    def _answer(self, taken: Taken) -> Answer:
+        """What was taken, as the page shows it: read after the transaction, so that nobody waits for that."""
+        item = None if taken.place is None else self._item(taken.place, taken.version)
+        return {"item": item, "progress": taken.progress}
+
+    def _item(self, place: int, version: int) -> Answer:
+        row = self._row(place)
+        known = self.labels(row)
+        return {
+            "place": place,
+            "row": row,
+            "id": _shown(known.id),
+            "version": version,
+            "given": known.given,
+            "verdict": known.verdict,
+            "likely": [[label, round(share, 6)] for label, share in known.likely],
+        }
+
+    def _row(self, place: int) -> int:
+        row = self._queue.row_at(place)
+        if row is None:
+            raise ConfigError(f"item {place}: the queue has no such item; reload the page")
+        return row
+
+    def _check(self, action: str, label: int | None) -> None:
+        if action not in ACTIONS:
+            raise ConfigError(f"action: {action!r} is unknown; use {', '.join(ACTIONS)}")
+        if action == "choose" and (label is None or not 0 <= label < len(self.class_names)):
+            raise ConfigError(f"label: {label} is no class; choose one from 0 to {len(self.class_names) - 1}")
+
+
+def _shown(text: str) -> str:
+    """A file's name may hold bytes that are no text; JSON may not."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+__all__ = ["ACTIONS", "Answer", "Labels", "OvertakenError", "Review"]

@@ -1,0 +1,90 @@
+"""Decisions laid over learned labels."""
+
+import pytest
+import torch
+
+from pencil.algorithm.top_rows import cut
+from pencil.errors import RunError
+from pencil.results import LabelChunk, last_entry, read_decisions, was_reviewed, with_decisions
+from pencil.results.decisions import certain
+from pencil.review.database import Database
+
+ENTRY = (
+    "INSERT INTO history (place, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
+    "VALUES (?, ?, ?, ?, ?, ?, NULL, 'Ann', 'c', 'now', ?)"
+)
+
+
+def chunks(rows=7, size=3):
+    generator = torch.Generator().manual_seed(0)
+    distribution = torch.rand(rows, 4, generator=generator).softmax(dim=1)
+    for some in torch.arange(rows).split(size):
+        names = [f"id {row}" for row in some.tolist()]
+        yield LabelChunk(names, ["a"] * len(some), distribution[some])
+
+
+@pytest.fixture
+def reviewed(tmp_path):
+    """Rows 5, 2 and 4 decided, in this order, as a review writes them."""
+    database = Database(tmp_path / "review.sqlite")
+    with database.writing():
+        for place, (row, action, label) in enumerate(
+            [(5, "kept", 0), (2, "changed", 3), (4, "dropped", None)]
+        ):
+            database.run(ENTRY, (place, row, b"id %d" % row, 1, action, label, f"t{place}"))
+    database.close()
+    return tmp_path
+
+
+def test_decided_rows_are_certain_and_the_others_stay(reviewed):
+    plain = torch.cat([chunk.distribution for chunk in chunks()])
+    merged = list(with_decisions(chunks(), reviewed))
+    assert [word for chunk in merged for word in chunk.decisions] == [
+        *("", "", "changed", ""),
+        *("dropped", "kept", ""),
+    ]
+    belief = torch.cat([chunk.distribution for chunk in merged])
+    assert belief[2].tolist() == [0, 0, 0, 1]
+    assert belief[5].tolist() == [1, 0, 0, 0]
+    others = [0, 1, 3, 4, 6]
+    assert torch.equal(belief[others], plain[others])
+
+
+def test_the_newest_entry_and_earlier_states(reviewed):
+    assert was_reviewed(reviewed)
+    assert last_entry(reviewed) == 3
+    assert [made.row for made in read_decisions(reviewed)] == [2, 4, 5]
+    assert [made.row for made in read_decisions(reviewed, entry=2)] == [2, 5]
+
+
+def test_without_a_review_nothing_changes(tmp_path):
+    assert not was_reviewed(tmp_path)
+    assert all(chunk.decisions is None for chunk in with_decisions(chunks(), tmp_path))
+
+
+def test_a_review_of_other_rows_is_refused(reviewed):
+    other = (LabelChunk([f"name {row}" for row in range(7)], ["a"] * 7, torch.rand(7, 4)) for _ in range(1))
+    with pytest.raises(RunError, match="row 2 was 'id 2' when it was reviewed and is 'name 2' now"):
+        list(with_decisions(other, reviewed))
+
+
+def test_a_damaged_review_is_named(tmp_path):
+    (tmp_path / "review.sqlite").write_text("nothing of the kind " * 100)
+    with pytest.raises(RunError, match=r"review.sqlite: file is not a database; give this user"):
+        last_entry(tmp_path)
+
+
+@pytest.mark.parametrize("labels", [[9, 0], [3, 3]])
+def test_certainty_of_cut_rows_is_that_of_whole_ones(labels):
+    whole = torch.rand(5, 10, generator=torch.Generator().manual_seed(1)).softmax(dim=1)
+    top, places, chosen = cut(whole.log(), 4).softmax(), torch.tensor([4, 1]), torch.tensor(labels)
+    found = certain(top, places, chosen)
+    assert torch.equal(found.dense(), certain(top.dense(), places, chosen))
+    assert found.max(dim=1).indices[places].tolist() == labels
+    assert len(found.classes[4].unique()) == 4
+
+
+def test_nothing_decided_changes_nothing():
+    whole = torch.rand(3, 4)
+    none = torch.empty(0, dtype=torch.int64)
+    assert torch.equal(certain(whole, none, none), whole)

@@ -1,0 +1,166 @@
+"""Decisions, undos and versions; every one of them an entry that stays."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from pencil.results import last_entry, read_decisions
+from pencil.review.database import Database
+from pencil.review.history import History, OvertakenError, Seen, Who
+from pencil.review.queue import DOUBTFUL, Queue
+
+ANN, BOB = Who("Ann", "window 1"), Who("Bob", "window 2")
+
+
+@pytest.fixture
+def history(tmp_path):
+    database = Database(tmp_path / "review.sqlite")
+    queue = Queue(database)
+    with database.writing():
+        queue.fill({}, {DOUBTFUL: lambda: np.arange(10, 20)})
+    yield History(database, queue)
+    database.close()
+
+
+def seen(place, version=0):
+    return Seen(place, place + 9, b"row \xff%d" % place, version)
+
+
+def decide(history, who, ticket, item, action, label=None):
+    with history.database.writing():
+        return history.decide(who, ticket, item, action, label)
+
+
+def undo(history, who, ticket, entry=None):
+    with history.database.writing():
+        return history.undo(who, ticket, entry)
+
+
+def standing(history, entry=None):
+    folder = history.database.path.parent
+    return [(made.row, made.decision, made.label) for made in read_decisions(folder, entry)]
+
+
+def test_a_decision_is_entered_with_who_and_when(history, tmp_path):
+    made = decide(history, ANN, "t1", seen(2), "changed", 3)
+    assert (made.entry, made.row, made.version, made.reviewer) == (1, 11, 1, "Ann")
+    assert made.at.endswith("+00:00")
+    (found,) = read_decisions(tmp_path)
+    assert (found.row, found.id, found.decision, found.label) == (11, "row \udcff2", "changed", 3)
+
+
+def test_the_second_decision_on_the_same_state_is_refused_and_told_the_first(history):
+    first = decide(history, ANN, "t1", seen(1), "accepted", 2)
+    with pytest.raises(OvertakenError) as caught:
+        decide(history, BOB, "t2", seen(1), "kept", 0)
+    assert caught.value.entry == first
+    assert standing(history) == [(10, "accepted", 2)]
+
+
+def test_a_decided_item_is_not_decided_again_even_by_who_knows_its_version(history):
+    decide(history, ANN, "t1", seen(1), "accepted", 2)
+    with pytest.raises(OvertakenError):
+        decide(history, ANN, "t2", seen(1, version=1), "kept", 0)
+
+
+def test_a_decision_on_what_was_undone_meanwhile_is_refused(history):
+    decide(history, ANN, "t1", seen(1), "accepted", 2)
+    undo(history, ANN, "t2")
+    with pytest.raises(OvertakenError) as caught:
+        decide(history, BOB, "t3", seen(1), "kept", 0)
+    assert caught.value.entry.action == "undone"
+    assert decide(history, BOB, "t4", seen(1, version=2), "kept", 0).version == 3
+
+
+def test_a_ticket_is_carried_out_once(history):
+    first = decide(history, ANN, "same", seen(1), "accepted", 2)
+    assert decide(history, ANN, "same", seen(1), "accepted", 2) == first
+    back = undo(history, ANN, "undo")
+    assert undo(history, ANN, "undo") == back
+    assert last_entry(history.database.path.parent) == 2
+
+
+def test_undo_goes_back_one_by_one_through_ones_own(history):
+    decide(history, ANN, "t1", seen(1), "accepted", 2)
+    decide(history, BOB, "t2", seen(2), "kept", 0)
+    decide(history, ANN, "t3", seen(3), "dropped")
+    assert standing(history) == [(10, "accepted", 2), (11, "kept", 0), (12, "dropped", None)]
+    assert undo(history, ANN, "t4").place == 3
+    assert undo(history, ANN, "t5").place == 1
+    assert undo(history, ANN, "t6") is None
+    assert standing(history) == [(11, "kept", 0)]
+    assert history.queue.progress()["decided"] == 1
+
+
+def test_what_stood_after_any_entry_can_be_told_again(history):
+    decide(history, ANN, "t1", seen(1), "accepted", 2)
+    undo(history, ANN, "t2")
+    decide(history, ANN, "t3", seen(1, version=2), "kept", 1)
+    assert [standing(history, entry) for entry in range(4)] == [
+        [],
+        [(10, "accepted", 2)],
+        [],
+        [(10, "kept", 1)],
+    ]
+
+
+def test_an_entry_by_number_may_be_anybodys_and_is_taken_back_once(history):
+    made = decide(history, ANN, "t1", seen(1), "accepted", 2)
+    taken = undo(history, BOB, "t2", made.entry)
+    assert (taken.reviewer, taken.undoes) == ("Bob", made.entry)
+    with pytest.raises(OvertakenError) as caught:
+        undo(history, ANN, "t3", made.entry)
+    assert caught.value.entry == taken
+    with pytest.raises(OvertakenError):
+        undo(history, ANN, "t4", taken.entry)
+
+
+def test_a_skip_is_no_decision_and_can_be_taken_back(history):
+    with history.database.writing():
+        assert history.queue.take_next(ANN.client) == 1
+    decide(history, ANN, "t1", seen(1), "skipped")
+    assert standing(history) == []
+    assert history.version(1) == 0
+    with history.database.writing():
+        assert history.queue.take_next(ANN.client) == 2
+    assert undo(history, ANN, "t2").place == 1
+    with history.database.writing():
+        assert history.queue.take_next(ANN.client) == 1
+
+
+def test_the_newest_decisions_that_stand(history):
+    for place in (1, 2, 3):
+        decide(history, ANN, f"t{place}", seen(place), "kept", 0)
+    decide(history, ANN, "t4", seen(4), "skipped")
+    undo(history, ANN, "t5", entry=2)
+    assert [made.place for made in history.newest(5)] == [3, 1]
+    assert [made.place for made in history.newest(1)] == [3]
+
+
+@pytest.mark.parametrize("change", ["UPDATE history SET reviewer = 'Bob'", "DELETE FROM history"])
+def test_entries_stay(history, tmp_path, change):
+    decide(history, ANN, "t1", seen(1), "accepted", 2)
+    with (
+        sqlite3.connect(tmp_path / "review.sqlite") as other,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
+        other.execute(change)
+    other.close()
+
+
+def test_what_fails_midway_leaves_no_trace(history):
+    def failing():
+        with history.database.writing():
+            history.decide(ANN, "t1", seen(1), "accepted", 2)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
+    assert standing(history) == []
+    assert history.queue.progress()["decided"] == 0
+
+
+def test_a_review_is_synced_at_every_commit(history):
+    assert history.database.find("PRAGMA synchronous") == (2,)
+    assert history.database.find("PRAGMA journal_mode") == ("wal",)

@@ -1,0 +1,153 @@
+"""The page in a real browser, by keys alone; its server is killed on the way."""
+
+import shutil
+import sqlite3
+from collections import Counter
+
+import pytest
+
+from pencil.results import read_decisions
+
+webdriver = pytest.importorskip("selenium.webdriver")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: apt-get install chromium-driver"
+)
+pytest.importorskip("fastapi")
+
+ROWS, CLASSES = 180, 6
+DECISIONS = 100
+ACTIONS = {"a": "accept", "k": "keep", "d": "drop", "2": "second", "5": "fifth", "\ue007": "accept"}
+UNREACHABLE = ("net::ERR_", "status of 401")  # no server, then one with another token
+
+
+@pytest.fixture
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1100,800"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    opened.set_script_timeout(30)
+    yield opened
+    opened.quit()
+
+
+class Page:
+    def __init__(self, browser):
+        self.browser = browser
+
+    def text(self, name):
+        return self.browser.execute_script("return document.getElementById(arguments[0]).textContent", name)
+
+    def until(self, condition):
+        """Wait in the page itself: quicker than asking again and again."""
+        script = """
+            const [condition, done] = arguments, test = new Function("return " + condition);
+            (function look() { test() ? done() : setTimeout(look, 5); })();
+        """
+        self.browser.execute_async_script(script, condition)
+
+    def press(self, *keys):
+        webdriver.ActionChains(self.browser, duration=0).send_keys(*keys).perform()
+
+    def ready(self):
+        self.until("page.ready && !page.busy")
+
+    @property
+    def item(self):
+        return self.browser.execute_script("return page.item")
+
+    def decide(self, key):
+        """Press a key and wait for the next item; answers with what was on the page."""
+        before = self.item
+        self.press(key)
+        self.until(f"(page.item === null || page.item.place !== {before['place']}) && !page.busy")
+        return before
+
+    def complaints(self):
+        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def label_of(item, action):
+    """What an action means, in the words of the manual."""
+    likely = [label for label, _ in item["likely"]]
+    return {"accept": likely[0], "keep": item["given"], "second": likely[1], "fifth": likely[4]}.get(action)
+
+
+def test_a_hundred_decisions_by_keys_with_the_server_killed_midway(browser, serve, make_run, tmp_path):
+    run = make_run(tmp_path, rows=ROWS, classes=CLASSES)
+    server, page = serve(run, "--port", "0"), Page(browser)
+    browser.get(server.url)
+    page.ready()
+    assert server.token not in browser.current_url
+    assert page.browser.execute_script("return document.getElementById('image').naturalWidth") == 8
+    wanted, keys = {}, list(ACTIONS)
+    for number in range(DECISIONS):
+        key = keys[number % len(keys)]
+        if number == DECISIONS // 2:
+            assert page.complaints() == []
+            server.process.kill()
+            item = page.item
+            page.press(key)  # while nobody listens
+            page.until("document.getElementById('status').className === 'bad'")
+            server = serve(run, "--port", str(server.port))
+            browser.get(server.url)  # a new token in the same tab
+            page.until(f"page.item.place !== {item['place']} && page.ready && !page.busy")
+        else:
+            item = page.decide(key)
+        wanted[item["row"]] = label_of(item, ACTIONS[key])
+    assert len(wanted) == DECISIONS
+    assert page.text("count") == f"{DECISIONS} / {server.told['total']}"
+    assert [line for line in page.complaints() if not any(word in line for word in UNREACHABLE)] == []
+    server.end()
+    assert {made.row: made.label for made in read_decisions(run)} == wanted
+    with sqlite3.connect(run / "review.sqlite") as history:
+        entries = history.execute("SELECT row, action FROM history").fetchall()
+    history.close()
+    assert max(Counter(row for row, _ in entries).values()) == 1
+    assert len(entries) == DECISIONS
+
+
+def test_search_skip_undo_and_what_somebody_else_did(browser, serve_here, make_run, tmp_path):
+    server, page = serve_here(make_run(tmp_path, classes=12, images=False)), Page(browser)
+    browser.get(f"{server.base}/#{server.token}")
+    page.ready()
+    first = page.item
+    page.press("/")
+    page.press("11")
+    page.until("document.getElementById('found').children.length === 1")
+    page.decide("\ue007")  # Enter, in the search box
+    assert page.text("status") == f"{first['id']}: changed to class 11"
+    second = page.decide("s")
+    assert page.text("count").startswith("1 /")
+    page.press("u")
+    page.until(f"page.item.place === {second['place']} && !page.busy")
+    webdriver.ActionChains(browser).key_down("\ue009").send_keys("z").key_up("\ue009").perform()
+    page.until(f"page.item.place === {first['place']} && !page.busy")
+    assert page.text("count").startswith("0 /")
+    assert page.complaints() == []
+
+    from pencil.review.history import Who
+
+    item = page.item
+    server.review.decide(Who("Bob", "other window"), "t", item["place"], item["version"], "drop")
+    page.decide("k")
+    assert page.text("status") == f"Bob decided first about {item['id']}: dropped. Yours was not entered."
+    assert server.review.progress()["decided"] == 1
+    assert all("status of 409" in line for line in page.complaints())
+
+
+def test_without_a_token_the_page_asks_for_it(browser, serve_here, make_run, tmp_path):
+    server, page = serve_here(make_run(tmp_path, images=False)), Page(browser)
+    browser.get(server.base)
+    page.until("!document.getElementById('token').hidden")
+    assert page.item is None
+    page.press(server.token, "\ue007")
+    page.ready()
+    assert page.item["place"] == 1
+    browser.refresh()  # the tab remembers it, and the item it holds
+    page.ready()
+    assert page.item["place"] == 1
+    assert page.complaints() == []

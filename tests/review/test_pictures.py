@@ -1,0 +1,76 @@
+"""Images as people see them."""
+
+import io
+
+import pytest
+import torch
+
+from pencil.data import Examples, RowNumbers, TensorInputs, original, read_image_folder
+from pencil.errors import DataError
+from pencil.review.pictures import Pictures, as_pixels, encode_png, shrunk
+from pencil.stores import GivenLabels
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def decoded(png):
+    image = pytest.importorskip("PIL.Image").open(io.BytesIO(png))
+    image.load()
+    return image
+
+
+def examples(values):
+    labels = GivenLabels.of(torch.arange(len(values)) % 2, 2)
+    return Examples(TensorInputs(values), labels, ("a", "b"), RowNumbers(len(values)))
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 5, 9), (3, 1, 1), (1, 300, 7)])
+def test_a_png_holds_exactly_the_pixels(shape):
+    pixels = torch.randint(256, shape, generator=GENERATOR, dtype=torch.uint8)
+    image = decoded(encode_png(pixels))
+    assert image.mode == ("RGB" if shape[0] == 3 else "L")
+    found = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    assert torch.equal(found, pixels.permute(1, 2, 0).flatten())
+
+
+def test_floats_are_stretched_and_other_shapes_are_no_images():
+    pixels = as_pixels(torch.tensor([[[-1.0, 0.0], [1.0, 3.0]]]))
+    assert pixels.flatten().tolist() == [0, 64, 128, 255]
+    assert as_pixels(torch.zeros(3, 2, 2)).unique().tolist() == [0]
+    for shape in [(16,), (2, 4, 4), (3, 0, 4), (1, 2, 3, 4)]:
+        assert as_pixels(torch.zeros(shape)) is None
+
+
+def test_large_images_are_made_small_and_keep_their_shape():
+    small = shrunk(torch.full((3, 400, 100), 7, dtype=torch.uint8), longest=50)
+    assert small.shape == (3, 50, 12)
+    assert small.unique().tolist() == [7]
+    assert shrunk(small, longest=50) is small
+
+
+def test_a_row_is_shown_by_its_number_if_it_is_still_the_same_row():
+    pixels = torch.randint(256, (4, 1, 6, 6), generator=GENERATOR, dtype=torch.uint8)
+    part = Pictures(examples(pixels).subset(torch.tensor([3, 1])))
+    assert part.are_images
+    assert decoded(part.png(0, "3")).tobytes() == pixels[3].numpy().tobytes()
+    with pytest.raises(DataError, match=r"row 1 is '1' in the data now, but was '2'; restore"):
+        part.png(1, "2")
+    with pytest.raises(DataError, match="row 2 is None"):
+        part.png(2, "2")
+
+
+def test_features_are_no_images():
+    pictures = Pictures(examples(torch.zeros(3, 7)))
+    assert not pictures.are_images
+    assert pictures.png(0, "0") is None
+
+
+def test_image_files_are_shown_as_they_are_stored_not_as_the_network_sees_them(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for name, size in (("cat", (40, 30)), ("owl", (9, 17))):
+        (tmp_path / name).mkdir()
+        image.new("RGB", size, (200, 10, 30)).save(tmp_path / name / "0.png")
+    train = read_image_folder(tmp_path, size=4).train
+    assert train.inputs.fetch(torch.tensor([0])).shape == (1, 3, 4, 4)
+    assert original(train.subset(torch.tensor([1])).inputs, 0).shape == (3, 17, 9)
+    assert decoded(Pictures(train).png(0, "cat/0.png")).size == (40, 30)

@@ -1,0 +1,268 @@
+"""The real server on loopback: access, two people at once, SIGKILL, Ctrl-C."""
+
+import contextlib
+import io
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from pencil.cli.main import cli
+from pencil.errors import ConfigError, RunError
+from pencil.results import read_decisions
+from pencil.review.server import page_text, policy_for
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+ROUTES = [
+    ("GET", "/api/start"),
+    ("POST", "/api/next"),
+    ("POST", "/api/decide"),
+    ("POST", "/api/undo"),
+    ("GET", "/api/recent"),
+    ("GET", "/api/image/1"),
+    ("GET", "/docs"),
+    ("GET", "/openapi.json"),
+    ("GET", "/anything"),
+]
+
+
+class Person:
+    """Somebody with a window of their own."""
+
+    def __init__(self, server, name):
+        self.name, self.count = name, 0
+        self.web = httpx.Client(
+            base_url=server.base, headers={"Authorization": f"Bearer {server.token}"}, trust_env=False
+        )
+
+    def post(self, path, **body):
+        self.count += 1
+        signed = {"reviewer": self.name, "ticket": f"{self.name} {self.count}"} if path != "next" else {}
+        return self.web.post(f"/api/{path}", json={"client": self.name, **signed, **body})
+
+    def next(self):
+        return self.post("next").json()["item"]
+
+    def decide(self, item, action, **more):
+        return self.post("decide", place=item["place"], version=item["version"], action=action, **more)
+
+
+@pytest.fixture(scope="module")
+def pictured(make_run, tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("pictured"))
+
+
+@pytest.fixture(scope="module")
+def running(pictured, server_here):
+    """One server for the tests that leave nothing behind."""
+    sys.path.insert(0, str(pictured.parent))  # as the command does with the current folder
+    server = server_here(pictured)
+    yield server
+    server.end()
+    sys.path.remove(str(pictured.parent))
+    del sys.modules["pictures"]
+
+
+@pytest.fixture
+def run(make_run, tmp_path):
+    return make_run(tmp_path, images=False)
+
+
+@pytest.fixture
+def people():
+    made = []
+
+    def make(server, name):
+        made.append(Person(server, name))
+        return made[-1]
+
+    yield make
+    for person in made:
+        person.web.close()
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer wrong", "token"])
+def test_nothing_is_told_without_the_token(running, method, path, header):
+    header = running.token if header == "token" else header  # without its scheme
+    headers = {} if header is None else {"Authorization": header}
+    answer = httpx.request(method, running.base + path, headers=headers, trust_env=False)
+    assert answer.status_code == 401
+    assert "open the address that pencil review printed" in answer.json()["error"]
+
+
+def test_the_page_needs_no_token_and_holds_nothing_of_the_run(running):
+    answer = httpx.get(running.base + "/", trust_env=False)
+    assert answer.status_code == 200
+    assert answer.text == page_text()
+    assert answer.headers["content-security-policy"] == policy_for(page_text())
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in answer.headers
+    assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/api/start"])
+def test_another_name_for_this_server_is_refused_even_with_the_token(running, path):
+    headers = {"Authorization": f"Bearer {running.token}", "Host": f"evil.example:{running.port}"}
+    assert httpx.get(running.base + path, headers=headers, trust_env=False).status_code == 421
+
+
+def test_it_listens_on_this_machine_only(running):
+    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for host in others - {"127.0.0.1"}:
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((host, running.port), timeout=5).close()
+
+
+def test_a_page_from_elsewhere_gets_no_leave(running):
+    headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    answer = httpx.options(running.base + "/api/decide", headers=headers, trust_env=False)
+    assert answer.status_code == 401
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_the_image_is_the_rows_own(running, people):
+    image = pytest.importorskip("PIL.Image")
+    ann = people(running, "Ann")
+    about, item = ann.web.get("/api/start").json(), ann.next()
+    assert about["images"] is True
+    assert about["classes"] == [f"class {number}" for number in range(4)]
+    answer = ann.web.get(f"/api/image/{item['place']}")
+    assert answer.headers["content-type"] == "image/png"
+    pixels = sys.modules["pictures"].splits().train.inputs.values[item["row"]].permute(1, 2, 0).numpy()
+    assert image.open(io.BytesIO(answer.content)).tobytes() == pixels.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"client": "x", "reviewer": "A", "ticket": "t", "place": 1, "version": 0, "action": "burn"}, 400),
+        (
+            {"client": "x", "reviewer": "A", "ticket": "t", "place": 10**6, "version": 0, "action": "keep"},
+            400,
+        ),
+        ({"client": "x", "reviewer": " ", "ticket": "t", "place": 1, "version": 0, "action": "keep"}, 422),
+        ({"client": "x", "reviewer": "A", "ticket": "t", "place": 1, "version": 0}, 422),
+        ({"client": "x"}, 422),
+    ],
+)
+def test_mistakes_are_refused(running, people, body, status):
+    ann = people(running, "Ann")
+    assert ann.web.post("/api/decide", json=body).status_code == status
+    assert ann.web.get("/api/recent").json() == []
+
+
+def test_two_people_never_overwrite_each_other(serve_here, people, run):
+    server = serve_here(run, lease_seconds=0.001)
+    ann, bob = people(server, "Ann"), people(server, "Bob")
+    item = ann.next()
+    assert bob.next() == item  # the lease is over already
+    assert bob.decide(item, "drop").status_code == 200
+    refused = ann.decide(item, "keep")
+    assert refused.status_code == 409
+    theirs = refused.json()["overtaken"]
+    assert (theirs["reviewer"], theirs["action"], theirs["id"]) == ("Bob", "dropped", item["id"])
+    assert [(made.id, made.decision) for made in read_decisions(run)] == [(item["id"], "dropped")]
+
+
+def test_two_people_at_once_share_the_queue_without_meeting(serve_here, people, run):
+    server = serve_here(run)
+    results = {}
+
+    def work(person):
+        answer, done = person.post("next").json(), []
+        while answer["item"] is not None:
+            done.append(answer["item"]["id"])
+            answer = person.decide(answer["item"], "accept").json()
+        results[person.name] = done
+
+    workers = [threading.Thread(target=work, args=(people(server, name),)) for name in ("Ann", "Bob")]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert results["Ann"]
+    assert results["Bob"]
+    together = results["Ann"] + results["Bob"]
+    assert len(set(together)) == len(together) == server.review.progress()["total"]
+    assert sorted(made.id for made in read_decisions(run)) == sorted(together)
+
+
+def test_two_servers_share_one_review(serve_here, people, run):
+    ann, bob = people(serve_here(run), "Ann"), people(serve_here(run), "Bob")
+    mine, theirs = ann.next(), bob.next()
+    assert (mine["place"], theirs["place"]) == (1, 2)
+    assert ann.decide(mine, "accept").json()["item"]["place"] == 3
+    assert bob.decide(mine, "keep").status_code == 409
+
+
+def test_what_was_answered_is_there_after_sigkill(serve, people, run):
+    answered = []
+
+    def kill_after(server, count):
+        while len(answered) < count:
+            time.sleep(0.001)
+        server.process.kill()  # while the next decision is on its way
+
+    server = serve(run, "--port", "0")
+    person = people(server, "Ann")
+    answer = person.post("next").json()
+    killer = threading.Thread(target=kill_after, args=(server, 15))
+    killer.start()
+    with contextlib.suppress(httpx.TransportError):
+        while answer["item"]:
+            answer = person.decide(answer["item"], "accept").raise_for_status().json()
+            answered.append(answer["made"]["id"])
+    killer.join()
+    server.process.wait()
+    assert answer["item"] is not None  # there was more to do
+    kept = [made.id for made in read_decisions(run)]
+    assert set(answered) <= set(kept)
+    assert len(set(kept)) == len(kept) <= len(answered) + 1  # and perhaps the one left unanswered
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(signal.SIGINT, ("--host", "0.0.0.0", "--allow-remote")), (signal.SIGTERM, ())],
+    ids=["Ctrl-C, reachable by others", "SIGTERM"],
+)
+def test_a_signal_ends_it_in_order(serve, people, run, number, words):
+    server = serve(run, "--port", "0", *words)
+    server.base = f"http://127.0.0.1:{server.port}"
+    assert httpx.get(f"{server.base}/api/start", trust_env=False).status_code == 401
+    ann = people(server, "Ann")
+    assert ann.decide(ann.next(), "accept").status_code == 200
+    code, said = server.end(number)
+    assert code == 0
+    assert "1 decided; next: pencil labels" in said
+    assert ("warning: --host 0.0.0.0: whoever sees the network" in said) is bool(words)
+    assert "Traceback" not in said
+    assert not (run / "review.sqlite-wal").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: others on the network could reach the review"),
+        (["--host", "203.0.113.5", "--allow-remote"], "cannot listen there"),
+        (["--port", "taken"], "cannot listen there"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_served(running, run, words, message):
+    words = [str(running.port) if word == "taken" else word for word in words]
+    with pytest.raises(ConfigError, match=message):
+        cli(["review", str(run), "--port", "0", *words], standalone_mode=False)
+    assert not (run / "review.sqlite").exists()
+
+
+def test_a_run_that_is_not_finished_is_refused(run):
+    (run / "summary.json").unlink()
+    with pytest.raises(RunError, match="is not finished; continue it with: pencil resume"):
+        cli(["review", str(run), "--port", "0"], standalone_mode=False)
