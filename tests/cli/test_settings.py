@@ -234,3 +234,9 @@ def test_noise_for_data_may_be_a_file_with_any_name(tmp_path, monkeypatch):
     np.save("5.npy", np.arange(3))
     data = data_section("x.npz", noise="5.npy")
     assert (data.noise.kind, data.noise.path) == ("file", "5.npy")
+
+
+def test_trusted_labels_go_to_the_data_section_and_are_not_for_predictions(points, tmp_path):
+    config = train_config(str(points), None, None, trusted="runs/first")
+    assert (config.data.trusted.path, config.data.trusted.entry) == ("runs/first", None)
+    assert data_section(str(points), like=config).trusted is None

@@ -77,6 +77,17 @@ def test_after_a_restart_the_run_of_the_same_job_and_settings_is_known(make_conf
     assert not directory.was_begun_by_this_job(config)
 
 
+def test_after_a_restart_a_review_that_went_on_makes_no_other_run(make_config, tmp_path, monkeypatch):
+    asked = make_config(data={"trusted": {"path": "reviewed"}})
+    begun = make_config(data={"trusted": {"path": "reviewed", "entry": 7}})
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 1")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    directory = RunDirectory.create(tmp_path / "run", begun)
+    assert directory.was_begun_by_this_job(asked)
+    assert not directory.was_begun_by_this_job(make_config(data={"trusted": {"path": "another"}}))
+    assert not directory.was_begun_by_this_job(make_config())
+
+
 def test_a_restart_does_not_take_another_jobs_run_for_its_own(make_config, tmp_path, monkeypatch):
     """Its first start was refused because of that run, and torchrun tries refused starts again too."""
     config = make_config()

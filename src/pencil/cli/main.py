@@ -48,6 +48,7 @@ def cli() -> None:
 )
 @click.option("--method", help="pencil, cross_entropy or a peer; docs/methods.md has them all.")
 @click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
+@click.option("--trusted", help="Labels somebody made sure of: a reviewed run, or a .csv with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone,correction,finetune: 2,28,20.")
 @click.option("--seed", type=int, help="Decides everything random.")
 @set_option

@@ -24,6 +24,7 @@ def train_config(
     *,
     method: str | None = None,
     noise: str | None = None,
+    trusted: str | None = None,
     epochs: str | None = None,
     seed: int | None = None,
     settings: tuple[str, ...] = (),
@@ -34,6 +35,8 @@ def train_config(
         _set_method(table, method)
     if noise is not None:
         assign(table, "data.noise", parse_noise(noise))
+    if trusted is not None:
+        assign(table, "data.trusted", {"path": trusted})
     if seed is not None:
         table["seed"] = seed
     if epochs is not None:
@@ -50,7 +53,7 @@ def data_section(
     if like is not None and (like.data.kind == kind or _alike(like.data.kind, kind)):
         table = like.table()
         table["data"] |= {"kind": kind, "path": path, "noise": None, "validation": 0.0}
-        table["data"] |= {"limit": None, "per_class": None}
+        table["data"] |= {"limit": None, "per_class": None, "trusted": None}
         table["data"].pop("labels", None)
     else:
         table = _preset_table("features" if kind == "python" else _own_preset(kind, path), path)

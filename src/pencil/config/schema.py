@@ -58,6 +58,17 @@ class LabelFile(Section):
 Noise = Annotated[RateNoise | MatrixNoise | LabelFile, Field(discriminator="kind")]
 
 
+class TrustedLabels(Section):
+    """Labels that somebody made sure of: they replace the given ones and never move; dropped rows are left out."""
+
+    path: str = Field(description="a reviewed run, or a .csv with the columns id and label")
+    entry: int | None = Field(
+        default=None,
+        ge=0,
+        description="of a reviewed run: the entry of its history to stop at; None: the last when training begins",
+    )
+
+
 class DataSection(Section):
     """What every data source may say besides where it is."""
 
@@ -67,6 +78,9 @@ class DataSection(Section):
     )
     validation: float = Field(
         default=0.0, ge=0, lt=1, description="share of the training rows held out, noisy too"
+    )
+    trusted: TrustedLabels | None = Field(
+        default=None, description="labels that somebody made sure of, by id"
     )
     per_class: int | None = Field(
         default=None, ge=1, description="train on this many rows of each given label, drawn by seed"

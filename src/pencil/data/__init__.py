@@ -18,7 +18,7 @@ from pencil.data.examples import (
 from pencil.data.features import read_features
 from pencil.data.folder import read_image_folder
 from pencil.data.idx import read_idx
-from pencil.data.label_files import read_label_file, write_label_file
+from pencil.data.label_files import read_label_file, read_trusted_file, write_label_file
 from pencil.data.loader import fetch_batches
 from pencil.data.manifest import read_manifest
 from pencil.data.noise import (
@@ -65,6 +65,7 @@ __all__ = [
     "read_label_file",
     "read_manifest",
     "read_shards",
+    "read_trusted_file",
     "span",
     "symmetric_matrix",
     "transition_noise",

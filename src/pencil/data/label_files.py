@@ -89,6 +89,44 @@ def write_label_file(
         raise DataError(f"{path}: cannot write labels to {path.suffix!r}; use .csv or .npy")
 
 
+def read_trusted_file(path: str | Path) -> dict[str, str | None]:
+    """Labels that somebody made sure of: a class name for each id, None where the row shall be left out.
+
+    Args:
+        path: A ``.csv`` with the columns ``id`` and ``label``, or the table that ``pencil labels`` writes of a reviewed
+            run, of which only rows with a ``decision`` count.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        raise DataError(
+            f"data.trusted: {path} is neither a reviewed run nor a .csv file with the columns id and label"
+        )
+    header, *body = _rows(path) or [[]]
+    decided = "decision" in header
+    label = "suggested_label" if decided else "label"
+    if "id" not in header or label not in header:
+        raise DataError(f"{path}: found the columns {', '.join(header) or 'none'}; expected id and label")
+    cells = [dict(zip(header, row, strict=False)) for row in body]
+    _check_trusted(cells, header, path)
+    return {
+        row["id"]: None if row.get("decision") == "dropped" else row[label]
+        for row in cells
+        if not decided or row["decision"]
+    }
+
+
+def _check_trusted(cells: list[dict[str, str]], header: list[str], path: Path) -> None:
+    seen: set[str] = set()
+    for number, row in enumerate(cells, start=2):
+        if len(row) != len(header):
+            raise DataError(f"{path}, row {number}: {len(row)} cells, but {len(header)} columns")
+        if row["id"] in seen:
+            raise DataError(
+                f"{path}, row {number}: id {row['id']!r} occurs more than once; give it one label"
+            )
+        seen.add(row["id"])
+
+
 def load_array(path: Path, key: str | None = None) -> NDArray[Any]:
     """One array of a ``.npy`` (mapped, for it may be larger than memory) or, by key, of an ``.npz``."""
     try:

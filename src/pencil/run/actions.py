@@ -39,6 +39,7 @@ from pencil.run.build import (
     input_shape,
     model_card,
     trained_network,
+    with_review,
     with_store,
 )
 from pencil.run.directory import RunDirectory
@@ -57,6 +58,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     runtime = build_runtime(config)
     try:
+        config = with_review(config, runtime)
         prepared = prepare_examples(config.data, config.seed)
         config = with_store(config, prepared.train, runtime)
         training = build_training(config, prepared, directory, runtime)

@@ -32,6 +32,7 @@ from pencil.models import PAIR, build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, noise_matrix, users_code
+from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import choose_store, free_memory
 
 WEIGHTS, AUGMENTATION, ORDER, DROPOUT = 11, 12, 13, 14  # what draws random numbers, see sources
@@ -113,6 +114,17 @@ def with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConfi
         memory=int(memory[0]),
     )
     return config.model_copy(update={"store": str(choice)})
+
+
+def with_review(config: RunConfig, runtime: Runtime) -> RunConfig:
+    """The settings with the entry of a review to stop at, the main rank's: who reviews on does not change a run."""
+    trusted = config.data.trusted
+    if trusted is None or trusted.entry is not None or not is_run(trusted):
+        return config
+    last = float(newest_entry(trusted)) if runtime.is_main else 0.0
+    entry = int(runtime.total(torch.tensor([last], dtype=torch.float64))[0])
+    data = config.data.model_copy(update={"trusted": trusted.model_copy(update={"entry": entry})})
+    return config.model_copy(update={"data": data})
 
 
 def _check_plan(config: RunConfig, runtime: Runtime) -> None:

@@ -7,6 +7,7 @@ checkpoints/        to resume from
 labels/             given and learned labels and the rows' ids, in parts that each rank wrote
 model.safetensors   the plain backbone; model.json says how to build and feed it
 summary.json        the result, written last
+review.sqlite       what people decided about the labels, where pencil review was used
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class RunDirectory:
         job, kept = read_json(self.path / "environment.json").get("job"), self.config
         if config.store == "auto":  # it was resolved when the run began
             config = config.model_copy(update={"store": kept.store})
+        if config.data.trusted and kept.data.trusted and config.data.trusted.entry is None:  # and so was this
+            entry = {"entry": kept.data.trusted.entry}
+            trusted = config.data.trusted.model_copy(update=entry)
+            config = config.model_copy(update={"data": config.data.model_copy(update={"trusted": trusted})})
         return bool(job == os.environ.get(JOB) and kept == config)
 
     @classmethod

@@ -46,6 +46,7 @@ from pencil.data import (
 )
 from pencil.errors import ConfigError, DataError, PencilError
 from pencil.imports import import_object
+from pencil.run.trusted import with_trusted
 from pencil.stores import GivenLabels
 
 # Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
@@ -82,7 +83,7 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             train, labels=GivenLabels.of(_truth(train, data), train.num_classes, train.labels.trusted)
         )
     if not data.validation:
-        return Prepared(_of_ceiling(train, data), splits.validation, splits.test, splits.skipped)
+        return Prepared(_to_learn(train, data), splits.validation, splits.test, splits.skipped)
     order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
     held = round(len(train) * data.validation)
     if held == 0 or held == len(train):
@@ -91,7 +92,13 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             "set another share, or 0 to hold out nothing"
         )
     kept, out = order[held:].sort().values, order[:held].sort().values
-    return Prepared(_of_ceiling(train.subset(kept), data), train.subset(out), splits.test, splits.skipped)
+    return Prepared(_to_learn(train.subset(kept), data), train.subset(out), splits.test, splits.skipped)
+
+
+def _to_learn(train: Examples, data: Data) -> Examples:
+    """The rows left to learn from. Trusted labels come last, so that they do not change which rows are drawn."""
+    left = _of_ceiling(train, data)
+    return left if data.trusted is None else with_trusted(left, data.trusted)
 
 
 def _of_ceiling(train: Examples, data: Data) -> Examples:

@@ -1,0 +1,109 @@
+"""Labels that somebody made sure of, laid over those to learn from by the rows' ids."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pencil.config.schema import TrustedLabels
+from pencil.data import Examples, read_trusted_file
+from pencil.errors import DataError, did_you_mean
+from pencil.results import last_entry, read_card, read_decisions, was_reviewed
+from pencil.stores import GivenLabels
+
+
+def with_trusted(train: Examples, trusted: TrustedLabels) -> Examples:
+    """The examples with the trusted labels in place of theirs, locked, and without the rows that were dropped."""
+    labels = _class_numbers(trusted_labels(trusted), train.class_names, trusted.path)
+    places = _places(train.ids, labels, trusted.path)
+    chosen = {row: label for name, row in places.items() if (label := labels[name]) is not None}
+    rows = torch.tensor(list(chosen), dtype=torch.int64)
+    given = locked(train.labels, rows, torch.tensor(list(chosen.values()), dtype=torch.int64))
+    kept = torch.ones(len(train), dtype=torch.bool)
+    kept[[row for name, row in places.items() if labels[name] is None]] = False
+    if not bool(kept.any()):
+        raise DataError(f"data.trusted: {trusted.path} drops every row; there is nothing left to train on")
+    sure = replace(train, labels=given)
+    return sure if bool(kept.all()) else sure.subset(kept.nonzero()[:, 0])
+
+
+def locked(given: GivenLabels, rows: Tensor, labels: Tensor) -> GivenLabels:
+    """The given labels with others (M,) at some rows (M,), which are trusted from now on."""
+    values = given.values.clone()
+    values[rows] = (
+        labels if values.dim() == 1 else torch.nn.functional.one_hot(labels, values.shape[1]).to(values.dtype)
+    )
+    trusted = torch.zeros(len(given), dtype=torch.bool) if given.trusted is None else given.trusted.clone()
+    trusted[rows] = True
+    return GivenLabels(values, given.num_classes, trusted)
+
+
+def trusted_labels(trusted: TrustedLabels) -> dict[str, str | None]:
+    """The class name of each id; None where the row was dropped."""
+    path = Path(trusted.path).expanduser()
+    if not path.is_dir():
+        return read_trusted_file(path)
+    _check_reviewed(path)
+    names = read_card(path).class_names
+    return {
+        made.id: None if made.label is None else names[made.label]
+        for made in read_decisions(path, trusted.entry)
+    }
+
+
+def is_run(trusted: TrustedLabels) -> bool:
+    """Whether the labels come from a run, whose review may go on."""
+    return Path(trusted.path).expanduser().is_dir()
+
+
+def newest_entry(trusted: TrustedLabels) -> int:
+    """The last entry of a reviewed run."""
+    path = Path(trusted.path).expanduser()
+    _check_reviewed(path)
+    return last_entry(path)
+
+
+def _check_reviewed(path: Path) -> None:
+    if not was_reviewed(path):
+        raise DataError(f"data.trusted: nobody reviewed {path}; review it with: pencil review {path}")
+
+
+def _class_numbers(
+    labels: Mapping[str, str | None], class_names: Sequence[str], path: str
+) -> dict[str, int | None]:
+    numbers: dict[str | None, int | None] = {name: number for number, name in enumerate(class_names)}
+    numbers[None] = None
+    for name, label in labels.items():
+        if label not in numbers:
+            raise DataError(
+                f"data.trusted: {path} labels {name!r} as {label!r}, which is no class of the data"
+                f"{did_you_mean(str(label), class_names)}"
+            )
+    return {name: numbers[label] for name, label in labels.items()}
+
+
+def _places(ids: Sequence[str], labels: Mapping[str, int | None], path: str) -> dict[str, int]:
+    """The row of each id among those to train on; says so where some are not there."""
+    places: dict[str, int] = {}
+    for row, name in enumerate(ids):
+        if name in labels and places.setdefault(name, row) != row:
+            raise DataError(
+                f"data.trusted: {path} labels {name!r}, but two rows go by that id; give each its own"
+            )
+    if labels and not places:
+        raise DataError(
+            f"data.trusted: no id of {path} (such as {next(iter(labels))!r}) is among the rows to train on "
+            f"(such as {ids[0]!r}); it belongs to other data"
+        )
+    if len(places) < len(labels):
+        warnings.warn(
+            f"data.trusted: {len(labels) - len(places):,} of the {len(labels):,} rows of {path} are not among those "
+            "to train on",
+            stacklevel=2,
+        )
+    return places

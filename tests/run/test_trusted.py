@@ -1,0 +1,164 @@
+"""Labels somebody made sure of: they replace the given ones, never move, and dropped rows are left out."""
+
+import csv
+
+import pytest
+import torch
+
+from pencil.config.schema import TrustedLabels
+from pencil.errors import DataError
+from pencil.review import Review
+from pencil.review.history import Who
+from pencil.run import LabelTable, RunDirectory, prepare_examples, train
+from pencil.run.trusted import locked, with_trusted
+from pencil.stores import GivenLabels
+
+ANN = Who("Ann", "window 1")
+NOISE = {"kind": "symmetric", "rate": 0.3}
+
+
+def write(path, header, *rows):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+@pytest.fixture
+def examples(make_config):
+    return prepare_examples(make_config(data={"noise": NOISE}).data, seed=0).train
+
+
+def test_labels_by_id_replace_the_given_ones_and_are_trusted(examples, tmp_path):
+    file = write(tmp_path / "sure.csv", ["id", "label"], ["row 7", "żółć"], ["row 3", "cow, small"])
+    sure = with_trusted(examples, TrustedLabels(path=file))
+    assert len(sure) == len(examples)
+    assert [sure.labels.hard[row].item() for row in (7, 3)] == [1, 2]
+    assert sure.labels.trusted.nonzero()[:, 0].tolist() == [3, 7]
+    others = [row for row in range(len(sure)) if row not in (3, 7)]
+    assert torch.equal(sure.labels.values[others], examples.labels.values[others])
+    assert torch.equal(sure.reference, examples.reference)
+
+
+def test_the_table_of_a_reviewed_run_counts_where_somebody_decided(examples, tmp_path):
+    header = ["id", "given_label", "suggested_label", "confidence", "verdict", "decision"]
+    file = write(
+        tmp_path / "labels.csv",
+        header,
+        ["row 0", "cat", "żółć", "1.0", "relabel", "changed"],
+        ["row 1", "cat", "żółć", "0.9", "relabel", ""],
+        ["row 2", "cat", "cat", "0.3", "drop", "dropped"],
+    )
+    sure = with_trusted(examples, TrustedLabels(path=file))
+    assert len(sure) == len(examples) - 1
+    assert "row 2" not in list(sure.ids)
+    assert sure.labels.trusted.nonzero()[:, 0].tolist() == [0]
+    assert sure.labels.hard[0] == 1
+    assert sure.labels.hard[1] == examples.labels.hard[1]
+
+
+def test_soft_labels_become_certain_and_trusted_ones_stay_trusted():
+    given = GivenLabels.of(torch.full((3, 4), 0.25), 4, torch.tensor([True, False, False]))
+    sure = locked(given, torch.tensor([2]), torch.tensor([3]))
+    assert sure.values[2].tolist() == [0, 0, 0, 1]
+    assert sure.trusted.tolist() == [True, False, True]
+    assert given.values[2].tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        (["id", "name"], [["row 1", "cat"]], "found the columns id, name; expected id and label"),
+        (
+            ["id", "label"],
+            [["row 1", "cut"]],
+            "labels 'row 1' as 'cut', which is no class of the data.*'cat'",
+        ),
+        (["id", "label"], [["row 1", "cat"], ["row 1", "cat"]], "row 3: id 'row 1' occurs more than once"),
+        (["id", "label"], [["row 1"]], "row 2: 1 cells, but 2 columns"),
+        (["id", "label"], [["elsewhere", "cat"]], r"no id of .* \(such as 'elsewhere'\).*'row 0'"),
+    ],
+)
+def test_mistakes_in_the_file_are_named(examples, tmp_path, header, rows, message):
+    file = write(tmp_path / "sure.csv", header, *rows)
+    with pytest.raises(DataError, match=message):
+        with_trusted(examples, TrustedLabels(path=file))
+
+
+def test_a_path_that_is_neither_is_named(examples, finished, tmp_path):
+    with pytest.raises(DataError, match=r"neither a reviewed run nor a \.csv file"):
+        with_trusted(examples, TrustedLabels(path=str(tmp_path / "absent.csv")))
+    with pytest.raises(DataError, match=r"nobody reviewed .*pencil review"):
+        with_trusted(examples, TrustedLabels(path=str(tmp_path)))
+
+
+def test_ids_that_are_not_trained_on_are_counted(examples, tmp_path):
+    file = write(tmp_path / "sure.csv", ["id", "label"], ["row 7", "cat"], ["elsewhere", "cat"])
+    with pytest.warns(UserWarning, match="1 of the 2 rows of .* are not among those to train on"):
+        with_trusted(examples, TrustedLabels(path=file))
+
+
+@pytest.fixture(scope="module")
+def reviewed(make_config, tmp_path_factory):
+    """A run of half of the rows, some decided against what the network believes, one dropped, one undone."""
+    config = make_config(data={"noise": NOISE, "limit": 80, "validation": 0.2})
+    directory = train(config, tmp_path_factory.mktemp("runs") / "first")
+    review = Review(directory, with_sure=True)
+    answer, wanted = review.take_next(ANN.client), {}
+    for number in range(12):
+        item = answer["item"]
+        label = (item["likely"][0][0] + 1) % 3
+        wanted[item["id"]] = None if number == 4 else label
+        action = {"action": "drop"} if number == 4 else {"action": "choose", "label": label}
+        answer = review.decide(ANN, f"t{number}", item["place"], item["version"], **action)
+    review.undo(ANN, "undo")
+    wanted.popitem()
+    review.close()
+    return directory, wanted
+
+
+@pytest.mark.parametrize("store", ["dense", "top:2"])
+def test_a_run_trained_again_carries_the_humans_labels_and_never_moves_them(
+    make_config, reviewed, tmp_path, store
+):
+    first, wanted = reviewed
+    data = {"noise": NOISE, "limit": 80, "validation": 0.2, "trusted": {"path": str(first.path)}}
+    again = train(make_config(data=data, store=store), tmp_path / "again")
+    assert again.config.data.trusted.entry == 13
+    assert set(_ids(first)) - set(_ids(again)) == {name for name, label in wanted.items() if label is None}
+    (chunk,) = LabelTable.open(again).chunks()
+    names, sure = LabelTable.open(again).class_names, {}
+    best = chunk.distribution.max(dim=1)
+    for row, name in enumerate(chunk.ids):
+        if chunk.trusted[row]:
+            sure[name] = best.indices[row].item()
+            assert chunk.given[row] == names[best.indices[row]]
+            assert best.values[row] > 0.99
+    assert sure == {name: label for name, label in wanted.items() if label is not None}
+    moved = chunk.distribution[~chunk.trusted].max(dim=1).values
+    assert moved.min() < 0.99  # the others did move
+
+
+def test_a_review_that_goes_on_does_not_change_a_run_that_began(make_config, reviewed):
+    first, wanted = reviewed
+    data = {"noise": NOISE, "limit": 80, "validation": 0.2}
+    now = prepare_examples(make_config(data={**data, "trusted": {"path": str(first.path)}}).data, 0).train
+    then = {"path": str(first.path), "entry": 2}
+    before = prepare_examples(make_config(data={**data, "trusted": then}).data, 0).train
+    assert int(now.labels.trusted.sum()) == len([label for label in wanted.values() if label is not None])
+    assert [before.ids[row] for row in before.labels.trusted.nonzero()[:, 0].tolist()] == sorted(
+        list(wanted)[:2], key=list(before.ids).index
+    )
+
+
+def test_a_run_with_trusted_rows_does_not_ask_about_them_again(make_config, reviewed, tmp_path):
+    first, wanted = reviewed
+    data = {"noise": NOISE, "limit": 80, "validation": 0.2, "trusted": {"path": str(first.path)}}
+    again = train(make_config(data=data), tmp_path / "again")
+    review = Review(RunDirectory.open(again.path), with_sure=True)
+    total = review.progress()["total"]
+    review.close()
+    assert total == len(_ids(again)) - len([label for label in wanted.values() if label is not None])
+
+
+def _ids(directory):
+    return [name for chunk in LabelTable.open(directory).chunks() for name in chunk.ids]
