@@ -137,6 +137,12 @@ def test_search_skip_undo_and_what_somebody_else_did(browser, serve_here, make_r
     assert page.text("status") == f"Bob decided first about {item['id']}: dropped. Yours was not entered."
     assert server.review.progress()["decided"] == 1
     assert all("status of 409" in line for line in page.complaints())
+    browser.find_element("tag name", "summary").click()
+    page.until("document.querySelectorAll('#entries button').length === 1")
+    browser.find_element("css selector", "#entries button").click()  # anybody's decision, on purpose
+    page.until(f"page.item.place === {item['place']} && !page.busy")
+    assert server.review.progress()["decided"] == 0
+    assert page.complaints() == []
 
 
 def test_without_a_token_the_page_asks_for_it(browser, serve_here, make_run, tmp_path):
