@@ -1,6 +1,7 @@
 """A run handed over by the tool's name."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -122,3 +123,45 @@ def test_an_unfinished_run_is_refused(run, tmp_path):
     (tmp_path / "config.toml").write_text((run.path / "config.toml").read_text())
     with pytest.raises(RunError, match="is not finished"):
         export(RunDirectory(tmp_path), "cleanlab", tmp_path / "x.npz", Wishes())
+
+
+@pytest.fixture
+def reviewed(run, tmp_path):
+    """A copy of the run in which one row was dropped and one given the class after the one suggested."""
+    from pencil.review.history import Who
+    from pencil.review.session import Review
+
+    copy = tmp_path / "reviewed"
+    shutil.copytree(run.path, copy)
+    review, ann = Review(RunDirectory.open(copy), with_sure=True), Who("Ann", "window")
+    first = review.take_next(ann.client)["item"]
+    second = review.decide(ann, "t0", first["place"], first["version"], action="drop")["item"]
+    label = (second["likely"][0][0] + 1) % 4
+    review.decide(ann, "t1", second["place"], second["version"], action="choose", label=label)
+    review.close()
+    return RunDirectory.open(copy), first["id"], second["id"], label
+
+
+def test_what_somebody_decided_is_handed_over(reviewed, tmp_path):
+    directory, dropped, changed, label = reviewed
+    export(directory, "label-studio", tmp_path / "tasks.json", Wishes())
+    tasks = {task["data"]["pencil_id"]: task for task in json.loads((tmp_path / "tasks.json").read_text())}
+    assert tasks[dropped]["data"]["verdict"] == "drop"
+    (guess,) = tasks[changed]["predictions"]
+    assert guess["score"] == 1.0
+    assert guess["result"][0]["value"]["choices"] == [["ant", "bee", "cow", "żubr"][label]]
+    export(directory, "cleanlab", tmp_path / "arrays.npz", Wishes())
+    with np.load(tmp_path / "arrays.npz") as arrays:
+        row = list(arrays["ids"]).index(changed)
+        assert arrays["pred_probs"][row].argmax() == label
+
+
+def test_a_dropped_row_is_told_in_parquet(reviewed, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    directory, dropped, _, _ = reviewed
+    export(directory, "datasets", tmp_path / "labels.parquet", Wishes())
+    verdicts = {
+        row["id"]: row["verdict"] for row in parquet.read_table(tmp_path / "labels.parquet").to_pylist()
+    }
+    assert verdicts[dropped] == 3
+    assert 3 not in {verdict for name, verdict in verdicts.items() if name != dropped}

@@ -15,7 +15,7 @@ from pencil.errors import ConfigError, DataError
 from pencil.integrations import cleanlab, fiftyone, hugging_face, label_studio
 from pencil.integrations.label_studio import Shown
 from pencil.integrations.rows import LabelRow, label_rows, write_json_list
-from pencil.results import writing
+from pencil.results import LabelChunk, with_decisions, writing
 from pencil.run import RunDirectory, learned_labels
 
 
@@ -81,14 +81,14 @@ def _fiftyone(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
 
 
 def _datasets(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
-    chunks, names = learned_labels(directory)
+    chunks, names = _labels(directory)
     with writing(out, ".parquet") as partial:
         count = hugging_face.write_parquet(partial, chunks, names, distribution=wishes.distribution)
     return Written(count, (out,))
 
 
 def _cleanlab(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
-    arrays = cleanlab.arrays(*learned_labels(directory))
+    arrays = cleanlab.arrays(*_labels(directory))
     with writing(out, ".npz") as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub mistakes arrays for allow_pickle
     return Written(len(arrays["labels"]), (out,))
@@ -111,8 +111,14 @@ def image_folder(data: Data) -> str:
     return f"{folders[data.kind]}/" if data.kind in folders else ""
 
 
-def _rows(directory: RunDirectory, wishes: Wishes) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
+def _labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
+    """The run's labels, with what somebody decided in a review."""
     chunks, names = learned_labels(directory)
+    return with_decisions(chunks, directory.path), names
+
+
+def _rows(directory: RunDirectory, wishes: Wishes) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
+    chunks, names = _labels(directory)
     rows = label_rows(chunks, names)
     return (row for row in rows if not wishes.verdicts or row.verdict in wishes.verdicts), names
 

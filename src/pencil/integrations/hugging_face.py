@@ -16,6 +16,7 @@ from pencil.integrations.rows import Chunks, label_rows
 from pencil.results import VERDICTS, LabelChunk
 
 ENTRIES = 1 << 22  # probabilities written at once
+NAMES = (*VERDICTS, "drop")  # what somebody may decide in a review besides
 
 
 def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[
         "given_label": label,
         "suggested_label": label,
         "confidence": number,
-        "verdict": {"names": list(VERDICTS), "_type": "ClassLabel"},
+        "verdict": {"names": list(NAMES), "_type": "ClassLabel"},
         **(whole if distribution else {}),
     }
 
@@ -75,7 +76,7 @@ def _rows(chunk: LabelChunk, class_names: Sequence[str]) -> Iterator[tuple[Any, 
     numbers = {name: index for index, name in enumerate(class_names)}
     for row in label_rows([chunk], class_names):
         labels = numbers[row.given], numbers[row.suggested]
-        yield row.id, *labels, row.confidence, VERDICTS.index(row.verdict)
+        yield row.id, *labels, row.confidence, NAMES.index(row.verdict)
 
 
 def _dense(distribution: Rows) -> Any:

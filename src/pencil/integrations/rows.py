@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from pencil.results import VERDICTS, LabelChunk, VerdictRule
+from pencil.results import LabelChunk
 
 Chunks = Iterable[LabelChunk]
 
@@ -24,7 +22,7 @@ class LabelRow:
         given: The name of the class that came with it.
         suggested: The name of the likeliest class.
         confidence: Its probability.
-        verdict: ``keep``, ``relabel`` or ``review``.
+        verdict: ``keep``, ``relabel`` or ``review``; ``drop`` where somebody decided so.
     """
 
     id: str
@@ -36,17 +34,15 @@ class LabelRow:
 
 def label_rows(chunks: Chunks, class_names: Sequence[str]) -> Iterator[LabelRow]:
     """Every row of the chunks, in order."""
-    numbers = {name: index for index, name in enumerate(class_names)}
     for chunk in chunks:
         best = chunk.distribution.max(dim=1)
-        given = torch.tensor([numbers[name] for name in chunk.given])
         yield from map(
             LabelRow,
             chunk.ids,
             chunk.given,
             (class_names[index] for index in best.indices.tolist()),
             (round(value, 6) for value in best.values.tolist()),
-            (VERDICTS[index] for index in VerdictRule().verdicts(chunk.distribution, given).tolist()),
+            chunk.verdict_names(class_names),
         )
 
 

@@ -65,6 +65,12 @@ class LabelChunk:
         found = (rule or VerdictRule()).verdicts(self.distribution, given)
         return found if self.trusted is None else torch.where(self.trusted, KEEP, found)
 
+    def verdict_names(self, class_names: Sequence[str]) -> list[str]:
+        """Each row's verdict in a word, as somebody decided or else by the rule."""
+        found = [VERDICTS[index] for index in self.verdicts(class_names).tolist()]
+        decisions = self.decisions or [""] * len(found)
+        return [DECIDED.get(decision, verdict) for verdict, decision in zip(found, decisions, strict=True)]
+
 
 def write_labels(
     path: Path, chunks: Iterable[LabelChunk], class_names: Sequence[str], *, distribution: bool = False
@@ -88,7 +94,7 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         "given_label": list(chunk.given),
         "suggested_label": [class_names[index] for index in best.indices.tolist()],
         "confidence": [round(value, 6) for value in best.values.tolist()],
-        "verdict": _verdicts(chunk, class_names),
+        "verdict": chunk.verdict_names(class_names),
     }
     if chunk.decisions is not None:
         columns["decision"] = list(chunk.decisions)
@@ -98,12 +104,6 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         for index, name in enumerate(class_names):
             columns[f"p_{name}"] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
-
-
-def _verdicts(chunk: LabelChunk, class_names: Sequence[str]) -> list[str]:
-    found = [VERDICTS[index] for index in chunk.verdicts(class_names).tolist()]
-    decisions = chunk.decisions or [""] * len(found)
-    return [DECIDED.get(decision, verdict) for verdict, decision in zip(found, decisions, strict=True)]
 
 
 def _write_csv(path: Path, tables: Iterator[Columns]) -> int:
