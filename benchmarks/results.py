@@ -1,6 +1,7 @@
 """The comparison's figures, recomputed from the committed results of every training.
 
-    python benchmarks/results.py [--json] [--table]
+    python benchmarks/results.py [--json]
+    python benchmarks/results.py --write          # the tables of docs/comparison.md
 
 A cell is a data set with a noise. PENCIL is ahead where its last-epoch test accuracy, mean over the seeds that both
 have, is above that of every method with one network, forward correction with the true matrix included. The ceilings
@@ -24,22 +25,24 @@ from pencil.bench import read_results, tabulate
 RESULTS = Path(__file__).parent / "results"
 COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
 NOT_PEERS = ("pencil", "clean", "oracle", "co_teaching", "dividemix")
+PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+METRICS = ("last", "best", "labels_after", "f1", "forward_passes")
 Line = dict[str, Any]
 Cell = tuple[str, str]
 
 
 def main() -> None:
-    """Print the figures, and with ``--table`` who leads in each cell."""
+    """Print the figures and who leads in each cell, or write the page's tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--table", action="store_true", help="the tables of every data set, in Markdown")
+    parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     lines = committed()
-    if arguments.table:
-        for metric in ("last", "best", "f1", "labels_after"):
-            print(tabulate(lines, [metric]), end="\n\n")
+    if arguments.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
     if not arguments.json:
         print(standing(lines))
     finish({**ahead(lines), **against_cleanlab(lines, cleanlab_lines())}, as_json=arguments.json)
@@ -123,6 +126,32 @@ def standing(lines: Sequence[Line]) -> str:
         ]
         rows.append(f"| {data} | {noise} | {statistics.mean(own):.1f} | {peer} | {found[peer]:+.1f} |")
     return "\n".join(rows)
+
+
+def tables(lines: Sequence[Line]) -> str:
+    """Everything the page shows: who leads, then every data set by every metric."""
+    figures = {**ahead(lines), **against_cleanlab(lines, cleanlab_lines())}
+    told = "\n".join(f"| `{name}` | {value:,} |" for name, value in figures.items())
+    parts = [f"| figure | |\n|---|---|\n{told}", standing(lines)]
+    for data in dict.fromkeys(line["data"] for line in lines):
+        own = [line for line in lines if line["data"] == data]
+        parts += [turned(tabulate(own, [metric])) for metric in METRICS]
+    return "\n\n".join(parts)
+
+
+def turned(table: str) -> str:
+    """A Markdown table with its title, noises in rows and methods in columns: there are more noises than fit a line."""
+    title, _, *lines = table.splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if not line.startswith("| ---")]
+    rows = [f"| {' | '.join(row)} |" for row in zip(*cells, strict=True)]
+    return "\n".join([f"**{title}**", "", rows[0], "|---" * len(cells) + "|", *rows[1:]])
+
+
+def written(page: str, lines: Sequence[Line]) -> str:
+    """The page with its tables as the results have them."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables(lines)}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

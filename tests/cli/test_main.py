@@ -54,7 +54,10 @@ def test_training_tells_the_result_on_stdout_and_what_is_next_on_stderr(pencil, 
     progress, following = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
     assert progress.startswith("backbone    epoch 1  test ")
     assert progress.endswith(" left")
-    assert following == f"next: pencil labels '{tmp_path / 'a run'}' --out labels.csv"
+    place = f"'{tmp_path / 'a run'}'"
+    assert following == (
+        f"next: pencil report {place}, pencil review {place}, or pencil labels {place} --out labels.csv"
+    )
 
 
 def test_alarms_are_told_and_a_diverged_run_is_still_json(pencil, points, tmp_path):

@@ -341,7 +341,8 @@ def _print_summary(directory: Any) -> None:
     print_pairs({"run": directory.path, "labels changed": changed, **last, "seconds": summary["seconds"]})
     for alarm in summary["alarms"]:
         say(f"alarm: {alarm}")
-    say(f"next: pencil labels {shlex.quote(str(directory.path))} --out labels.csv")
+    place = shlex.quote(str(directory.path))
+    say(f"next: pencil report {place}, pencil review {place}, or pencil labels {place} --out labels.csv")
 
 
 def _wrote(out: Path, count: int, json_: bool) -> None:
