@@ -117,8 +117,12 @@ def _relabel(report: Report) -> Advice | None:
 
 def _review(report: Report) -> Advice | None:
     examples = count(report.counts.total(REVIEW), "example")
-    words = f"Have somebody look at the {examples} whose verdict is review, or leave them out."
-    return Advice(words) if report.counts.total(REVIEW) else None
+    words = (
+        f"Look at the {examples} whose verdict is review, or leave them out. Then pencil train DATA --trusted RUN "
+        "trains again on what you decided."
+    )
+    command = f"pencil review {shlex.quote(report.run)}"
+    return Advice(words, command) if report.counts.total(REVIEW) else None
 
 
 def _vanishing(report: Report) -> Advice | None:
