@@ -1,0 +1,51 @@
+"""How Sphinx builds these pages: ``sphinx-build -W --keep-going docs docs/_build``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pencil import __version__
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "pencil"
+author = "The pencil authors"
+copyright = "The pencil authors, Apache-2.0"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "outside_links",
+]
+exclude_patterns = ["_build"]
+nitpicky = False
+
+myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_heading_anchors = 3
+copybutton_exclude = ".linenos, .gp, .go"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_class_signature = "mixed"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+python_maximum_signature_line_length = 90
+
+html_theme = "furo"
+html_title = f"pencil {__version__}"
+html_static_path = ["_static"]
+html_css_files = ["pencil.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
+    "dark_css_variables": {"color-brand-primary": "#8ab8f0", "color-brand-content": "#8ab8f0"},
+}
