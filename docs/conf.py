@@ -19,11 +19,13 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_click",
     "sphinx_copybutton",
     "outside_links",
+    "settings",
 ]
 exclude_patterns = ["_build"]
-nitpicky = False
+smartquotes = False  # --help must stay --help
 
 myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
