@@ -26,6 +26,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 smartquotes = False  # --help must stay --help
+highlight_language = "text"  # of indented blocks
 
 myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
