@@ -28,10 +28,10 @@ def _png(rng, size=16) -> bytes:
     return buffer.getvalue()
 
 
-def _photos(folder: Path, rng) -> None:
+def _photos(folder: Path, rng, count: int) -> None:
     for kind in KINDS:
         (folder / kind).mkdir(parents=True)
-        for number in range(10):
+        for number in range(count):
             (folder / kind / f"{number}.png").write_bytes(_png(rng))
 
 
@@ -63,13 +63,13 @@ def shelf(tmp_path_factory) -> Path:
     features, labels = _features(rng)
     for name in ("embeddings.npz", "cub200_2011_lite0_224_feat.npz"):
         np.savez(folder / name, X=features, y=labels, X_test=features[:60], y_test=labels[:60])
-    for name in ("DATA", "photos"):
-        _photos(folder / name, rng)
+    for name, count in (("DATA", 5), ("photos", 10)):
+        _photos(folder / name, rng, count)
     for name in ("train", "test"):
         _shard(folder / name / "0.tar", rng)
     (folder / "fashion-mnist").mkdir()
-    _idx(folder / "fashion-mnist", rng, "train", 300)
-    _idx(folder / "fashion-mnist", rng, "t10k", 50)
+    _idx(folder / "fashion-mnist", rng, "train", 100)
+    _idx(folder / "fashion-mnist", rng, "t10k", 20)
     _train_run(folder)
     return folder
 
