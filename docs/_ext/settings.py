@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING, Any
 
 from pencil.config import RunConfig
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 MARK = "<!-- settings -->"
 Schema = Mapping[str, Any]
