@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_click",
     "sphinx_copybutton",
+    "dashes",
     "outside_links",
     "settings",
 ]
