@@ -23,8 +23,8 @@ PUBLIC = {
     "three_phases",
 }
 HEAVY = [
-    *("PIL", "click", "fastapi", "lightning", "matplotlib", "pyarrow", "rich"),
-    *("sklearn", "tensorboard", "timm", "torchvision"),
+    *("PIL", "click", "fastapi", "lightning", "matplotlib", "mlflow", "pyarrow"),
+    *("rich", "sklearn", "tensorboard", "timm", "torchvision", "wandb"),
 ]
 
 

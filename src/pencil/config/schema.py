@@ -199,6 +199,10 @@ class Train(Section):
     compile: bool = False
     workers: int = Field(default=0, ge=0, description="processes that read examples ahead")
     tensorboard: bool = False
+    mlflow: bool = Field(default=False, description="track in MLflow: files, or MLFLOW_TRACKING_URI")
+    wandb: bool = Field(
+        default=False, description="track in Weights & Biases, offline unless WANDB_MODE is set"
+    )
 
 
 class Checkpoint(Section):

@@ -7,6 +7,7 @@ from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop, Training
 from pencil.engine.parallel import whole_weights
 from pencil.engine.runtime import Runtime, is_lost_rank
+from pencil.engine.trackers import Mlflow, WeightsAndBiases
 
 __all__ = [
     "Checkpoints",
@@ -18,9 +19,11 @@ __all__ = [
     "LearnedLabels",
     "Listener",
     "Loop",
+    "Mlflow",
     "Runtime",
     "TensorBoard",
     "Training",
+    "WeightsAndBiases",
     "accuracy",
     "fitting_method",
     "is_lost_rank",

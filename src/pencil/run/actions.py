@@ -17,8 +17,10 @@ from pencil.engine import (
     JsonLines,
     Listener,
     Loop,
+    Mlflow,
     TensorBoard,
     Training,
+    WeightsAndBiases,
     accuracy,
     is_lost_rank,
     predictions,
@@ -55,6 +57,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     """
     if RunDirectory(out).was_begun_by_this_job(config):
         return resume(out, listeners)
+    _need_trackers(config)
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     runtime = build_runtime(config)
     try:
@@ -163,10 +166,22 @@ def _lost_rank(error: RuntimeError, directory: RunDirectory) -> RunError:
     )
 
 
+def _need_trackers(config: RunConfig) -> None:
+    """Packages that are missing are missed before anything is read or made."""
+    if config.train.mlflow:
+        Mlflow.package()
+    if config.train.wandb:
+        WeightsAndBiases.package()
+
+
 def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[Listener]:
     writers: list[Listener] = [JsonLines(directory.metrics, resume_at=step)]
     if config.train.tensorboard:
         writers.append(TensorBoard(directory.path / "tensorboard", resume_at=step))
+    if config.train.mlflow:
+        writers.append(Mlflow(directory.path, config.table()))
+    if config.train.wandb:
+        writers.append(WeightsAndBiases(directory.path, config.table()))
     return writers
 
 
