@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pencil import LabelLearner, Linear, Pencil, three_phases
-from pencil.errors import ConfigError, RunError
+from pencil.errors import ConfigError, DataError, RunError
 from pencil.integrations.beside import (
     load_label_file,
     require_fit,
@@ -69,7 +69,15 @@ def test_a_survey_sees_the_network_in_evaluation_and_leaves_its_modes():
 
     learner = learner_of(Forward())
     learner.epoch = 1.0  # the correction begins
-    survey_rows(learner, network, forward, [(torch.eye(3).repeat(4, 1), torch.arange(12))])
+    survey_rows(learner, network, forward, lambda: [(torch.eye(3).repeat(4, 1), torch.arange(12))])
     assert set(modes) == {(False, False)}
     assert [module.training for module in network] == [True, True, False]
     assert bool((learner.shared["transition"].sum(dim=1) - 1).abs().max() < 1e-5)
+
+
+def test_a_survey_that_misses_rows_is_refused():
+    learner, network = learner_of(Forward()), torch.nn.Linear(3, 3)
+    learner.epoch = 1.0
+    once = iter([(torch.eye(3).repeat(4, 1), torch.arange(12))])  # empty when the method looks again
+    with pytest.raises(DataError, match="0 of 12 rows were shown"):
+        survey_rows(learner, network, network, lambda: once)

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from pencil.algorithm import total_epochs
 from pencil.engine import LabelLearner
-from pencil.errors import ConfigError, RunError
+from pencil.errors import ConfigError, DataError, RunError
 from pencil.methods import Mixing, Surveying
 
 LABELS_FILE = "pencil_labels.safetensors"
@@ -65,7 +65,10 @@ def set_rates(optimizers: Iterable[Optimizer], rate: float) -> None:
 
 
 def survey_rows(
-    learner: LabelLearner, network: nn.Module, forward: Callable[[Any], Tensor], batches: Batches | None
+    learner: LabelLearner,
+    network: nn.Module,
+    forward: Callable[[Any], Tensor],
+    batches: Callable[[], Batches],
 ) -> None:
     """Let the learner look at all rows, where it is due before this epoch.
 
@@ -73,15 +76,21 @@ def survey_rows(
         learner: The labels; its clock stands at the beginning of an epoch.
         network: Put into evaluation while it looks.
         forward: Inputs to logits (B, C).
-        batches: All rows.
+        batches: All rows, as often as asked for.
     """
 
     def look() -> Iterator[tuple[Tensor, Tensor]]:
+        seen = 0
         with _evaluating(network):
-            for inputs, rows in batches or ():
+            for inputs, rows in batches():
                 with torch.no_grad():
                     logits = forward(inputs)
+                seen += len(rows)
                 yield rows.cpu(), logits.float().softmax(dim=-1).cpu()
+        if seen != len(learner.given):
+            raise DataError(
+                f"survey: {seen} of {len(learner.given)} rows were shown; give a loader of all rows, no iterator"
+            )
 
     learner.survey(look)
 

@@ -72,7 +72,9 @@ class LabelCallback(Callback):  # type: ignore[misc]  # a base that mypy does no
         done = batch_idx // together if steps else 0
         tell_time(self.learner, trainer.current_epoch, done, steps or 1)
         if not batch_idx:
-            survey_rows(self.learner, pl_module, lambda inputs: _logits(trainer, inputs), self.survey)
+            survey_rows(
+                self.learner, pl_module, lambda inputs: _logits(trainer, inputs), lambda: self.survey or ()
+            )
         if self.learning_rate:
             set_rates(trainer.optimizers, self.learner.learning_rate)
 

@@ -1,0 +1,188 @@
+"""Labels learned inside skorch (extra ``skorch``): its classifier with a learner in place of the criterion.
+
+    net = LabelNet(Net, Pencil(), phases, lr=0.05, iterator_train__shuffle=True)   # Net's output are logits
+    net.fit(X, noisy_labels)
+    net.predict(new_X), net.learner_.labels()
+
+The phases say how many epochs ``fit`` trains and with which learning rate. To skorch the labels are one more module:
+``save_params``, ``load_params`` and Checkpoint take ``f_labels``, and ``partial_fit`` goes on where a checkpoint was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, Subset
+
+from pencil.algorithm import Phase, total_epochs
+from pencil.engine import LabelLearner
+from pencil.errors import DataError, need
+from pencil.integrations.beside import (
+    label_state,
+    load_label_state,
+    require_fit,
+    set_rates,
+    survey_rows,
+    tell_time,
+)
+from pencil.methods import Method
+
+skorch = need("skorch", extra="skorch", purpose="learn labels in skorch")
+NeuralNetClassifier: Any = skorch.NeuralNetClassifier
+
+
+class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy does not see
+    """skorch's ``NeuralNetClassifier``, whose training loss is a method's; validation and scores are skorch's own.
+
+    Args:
+        module: The network, in any way skorch takes it; its output are logits (B, C).
+        method: What learns the labels, such as ``Pencil()``.
+        phases: The plan; it takes the place of ``max_epochs`` and, with ``phase_rate``, of ``lr``.
+        num_classes: C, where the labels do not tell.
+        phase_rate: Whether the phases set the learning rate.
+        train_split: As in skorch, but None by default: every row learns its label. Rows held out keep theirs.
+        **rest: As in skorch; the criterion scores validation and must take logits.
+
+    Attributes:
+        learner_: The ``LabelLearner``; its rows are those of ``X``.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        method: Method[Any],
+        phases: Sequence[Phase],
+        *,
+        num_classes: int | None = None,
+        phase_rate: bool = True,
+        criterion: Any = nn.CrossEntropyLoss,
+        train_split: Any = None,
+        **rest: Any,
+    ) -> None:
+        super().__init__(module, criterion=criterion, train_split=train_split, **rest)
+        self.method = method
+        self.phases = phases
+        self.num_classes = num_classes
+        self.phase_rate = phase_rate
+
+    @property
+    def learner_(self) -> LabelLearner:
+        """The learner; there is one once ``fit`` has brought the labels."""
+        learner = self.labels_.learner
+        if learner is None:
+            raise DataError("learner_: there is none before fit, which brings the labels")
+        return learner
+
+    def initialize_module(self) -> LabelNet:
+        """The network, and beside it the labels, which skorch saves and loads as one more module."""
+        super().initialize_module()
+        self.labels_ = Labels()
+        return self
+
+    def fit_loop(self, X: Any, y: Any = None, epochs: int | None = None, **fit_params: Any) -> LabelNet:
+        """Train what is left of the plan, or ``epochs``."""
+        if y is None:
+            raise DataError("y: is None; give the noisy labels (N,), also where X is a Dataset")
+        self._begin(y)
+        require_fit(self.learner_, X, epochs=None, processes=1)
+        self._all_inputs = X
+        left = max(total_epochs(self.phases) - len(self.history), 0)
+        super().fit_loop(X, y, left if epochs is None else epochs, **fit_params)
+        return self
+
+    def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, Any]:
+        """skorch's, where an item to train on also tells its row."""
+        train, valid = super().get_split_datasets(X, y, **fit_params)
+        return WithRows(train), valid
+
+    def run_single_epoch(
+        self, iterator: Any, training: bool, prefix: str, step_fn: Any, **fit_params: Any
+    ) -> None:
+        """skorch's; in training the learner is told the time first."""
+        batches = self._timed(iterator) if training else iterator
+        super().run_single_epoch(batches, training, prefix, step_fn, **fit_params)
+
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Tensor:
+        """The learner's loss in training."""
+        if training:
+            return self.learner_.loss(y_pred, self._rows)
+        loss: Tensor = super().get_loss(y_pred, y_true, X=X, training=training)
+        return loss
+
+    def train_step(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
+        """An optimiser step, then the labels."""
+        step: dict[str, Any] = super().train_step(batch, **fit_params)
+        self.learner_.step()
+        return step
+
+    def _begin(self, y: Any) -> None:
+        if self.labels_.learner is None:
+            given = torch.as_tensor(np.asarray(y))
+            self.labels_.begin(LabelLearner(self.method, given, self.phases, num_classes=self.num_classes))
+
+    def _timed(self, iterator: Any) -> Iterator[Any]:
+        """(inputs, labels) as skorch knows them, with the learner at the right time for each."""
+        learner = self.learner_
+        epoch = len(self.history) - 1  # on_epoch_begin has opened this one's
+        tell_time(learner, epoch)
+        survey_rows(learner, self.module_, self.infer, self._survey)
+        for done, (inputs, labels, rows) in enumerate(iterator):
+            tell_time(learner, epoch, done, len(iterator))
+            if self.phase_rate:
+                set_rates([self.optimizer_], learner.learning_rate)
+            self._rows = rows
+            yield inputs, labels
+
+    def _survey(self) -> Iterator[tuple[Any, Tensor]]:
+        """All rows, as skorch shows them for predictions."""
+        start = 0
+        for batch in self.get_iterator(self.get_dataset(self._all_inputs), training=False):
+            inputs, _ = skorch.dataset.unpack_data(batch)
+            count = skorch.dataset.get_len(inputs)
+            yield inputs, torch.arange(start, start + count)
+            start += count
+
+
+class Labels(nn.Module):
+    """A learner's state where skorch expects a module's. What is loaded before ``fit`` waits for the labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.learner: LabelLearner | None = None
+        self._waiting: dict[str, Tensor] = {}
+
+    def begin(self, learner: LabelLearner) -> None:
+        """Now there are labels."""
+        if self._waiting:
+            load_label_state(learner, self._waiting)
+        self.learner, self._waiting = learner, {}
+
+    def state_dict(self, *args: Any, **rest: Any) -> dict[str, Tensor]:  # type: ignore[override]
+        """The learner's."""
+        return self._waiting if self.learner is None else label_state(self.learner)
+
+    def load_state_dict(self, state_dict: Any, *args: Any, **rest: Any) -> None:
+        """The learner's, now or once there is one."""
+        if self.learner is None:
+            self._waiting = dict(state_dict)
+        else:
+            load_label_state(self.learner, state_dict)
+
+
+class WithRows(Dataset[Any]):
+    """Items (inputs, label, row): the row is the item's number in the whole, also where this is a part of it."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = items
+        self.rows = items.indices if isinstance(items, Subset) else range(len(items))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any, int]:
+        inputs, label = self.items[index]
+        return inputs, label, int(self.rows[index])

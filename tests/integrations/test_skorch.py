@@ -1,0 +1,138 @@
+"""skorch's own loop comes to the engine's labels and weights, bit for bit, also from a checkpoint."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pencil import LabelLearner, Pencil, three_phases
+from pencil.errors import ConfigError, DataError
+from pencil.methods import DivideMix
+
+skorch = pytest.importorskip("skorch", reason="needs the extra skorch")
+
+from sklearn.base import clone  # noqa: E402
+from skorch.callbacks import Checkpoint, LoadInitState  # noqa: E402
+from skorch.dataset import ValidSplit  # noqa: E402
+
+from pencil.integrations.skorch import LabelNet  # noqa: E402
+
+EPOCHS = 5
+
+
+def net_of(parts, start=0, **options):
+    """A net with the network and the order of the parts."""
+    return LabelNet(
+        copy.deepcopy(parts.network),
+        parts.learner.method,
+        parts.learner.phases,
+        optimizer=torch.optim.SGD,
+        optimizer__momentum=0.9,
+        optimizer__weight_decay=0.005,
+        iterator_train__batch_sampler=parts.order(start),
+        iterator_train__batch_size=1,
+        iterator_valid__batch_size=512,
+        verbose=0,
+        **options,
+    )
+
+
+def data_of(parts):
+    return parts.inputs, parts.learner.given.hard
+
+
+@pytest.mark.parametrize("method", ["pencil", "forward"])
+def test_the_net_learns_what_the_engine_learns(make_parts, method):
+    parts = make_parts(method)
+    net = net_of(parts).fit(*data_of(parts))
+    assert len(net.history) == EPOCHS
+    parts.check(net.learner_, net.module_)
+
+
+@pytest.mark.parametrize("method", ["pencil", "forward"])
+def test_a_checkpoint_goes_on_alike(make_parts, tmp_path, method):
+    parts = make_parts(method)
+    files = {"dirname": tmp_path, "monitor": None, "f_labels": "labels.pt"}
+    net_of(parts, callbacks=[Checkpoint(**files)]).initialize().partial_fit(*data_of(parts), epochs=1)
+    again = net_of(parts, start=1, callbacks=[LoadInitState(Checkpoint(**files))])
+    again.partial_fit(*data_of(parts))
+    assert len(again.history) == EPOCHS
+    parts.check(again.learner_, again.module_)
+
+
+class Small(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(8, 4))
+
+
+@pytest.fixture
+def given(points):
+    names, noisy = np.unique(points.noisy, return_inverse=True)
+    true = np.searchsorted(names, points.true)
+    return points.values.astype(np.float32), noisy, true
+
+
+PHASES = three_phases(2, 16, 2, learning_rate=0.05, finetune_rate=0.02)
+
+
+def small_net(**options):
+    torch.manual_seed(0)
+    return LabelNet(
+        Small, Pencil(), PHASES, batch_size=20, verbose=0, iterator_train__shuffle=True, **options
+    )
+
+
+def test_labels_are_mended_and_predictions_are_skorchs_own(given):
+    values, noisy, true = given
+    net = small_net().fit(values, noisy)
+    suggested = net.learner_.labels().suggested.numpy()
+    assert (suggested == true).mean() > 0.95 > 0.8 > (noisy == true).mean()
+    assert net.score(values, true) > 0.95
+    np.testing.assert_allclose(net.predict_proba(values).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_rows_held_out_keep_their_labels_and_score(given):
+    values, noisy, true = given
+    net = small_net(train_split=ValidSplit(5, stratified=True)).fit(values, noisy)
+    split, _ = net.get_split_datasets(values, noisy)
+    held_out = np.setdiff1d(np.arange(len(noisy)), split.rows)
+    learned = net.learner_.labels()
+    assert len(held_out) == 40
+    assert np.array_equal(learned.suggested.numpy()[held_out], noisy[held_out])
+    assert (learned.suggested.numpy()[split.rows] == true[split.rows]).mean() > 0.95
+    assert {"valid_acc", "valid_loss", "train_loss"} <= set(net.history[-1])
+
+
+def test_a_clone_is_alike_and_a_second_fit_begins_anew(given):
+    values, noisy, _ = given
+    first, second = small_net().fit(values, noisy), clone(small_net())
+    for _ in range(2):
+        torch.manual_seed(0)
+        second.fit(values, noisy)
+    rows = torch.arange(len(noisy))
+    assert torch.equal(*(net.learner_.label_distribution(rows) for net in (first, second)))
+
+
+def test_the_learning_rate_may_be_skorchs(given):
+    values, noisy, _ = given
+    net = small_net(phase_rate=False, lr=0.125).fit(values, noisy)
+    assert net.optimizer_.param_groups[0]["lr"] == 0.125
+
+
+def test_what_cannot_be_done_is_said(given):
+    values, noisy, _ = given
+    with pytest.raises(ConfigError, match="mixes examples"):
+        LabelNet(Small, DivideMix(), PHASES, verbose=0).fit(values, noisy)
+    with pytest.raises(DataError, match="none before fit"):
+        _ = small_net().initialize().learner_
+    with pytest.raises(DataError, match="y: is None"):
+        small_net().fit(
+            torch.utils.data.TensorDataset(torch.from_numpy(values), torch.from_numpy(noisy)), None
+        )
+
+
+def test_the_learner_is_pencils_own(given):
+    values, noisy, _ = given
+    assert isinstance(small_net().fit(values, noisy).learner_, LabelLearner)
