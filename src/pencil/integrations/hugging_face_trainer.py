@@ -1,0 +1,156 @@
+"""Labels learned beside Hugging Face's Trainer (extra ``transformers``): a mixin, and a column ``row`` in the data.
+
+    trainer = LabelTrainer(learner=learner, model=model, args=args, train_dataset=data)
+    trainer.train()                                   # or train(resume_from_checkpoint=True)
+    learner.labels()
+
+A trainer of your own: ``class Mine(LabelMixin, MyTrainer)``.
+
+Every item to train on tells its number under ``row``. Checkpoint folders hold the labels as safetensors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from pencil.algorithm import moment_at
+from pencil.engine import LabelLearner
+from pencil.errors import DataError, need
+from pencil.integrations.beside import (
+    LABELS_FILE,
+    Batches,
+    load_label_file,
+    require_fit,
+    save_label_file,
+    survey_rows,
+    tell_time,
+)
+
+transformers = need("transformers", extra="transformers", purpose="learn labels in Hugging Face's Trainer")
+ROW = "row"
+
+
+class PhaseRates(LRScheduler):
+    """The learning rate that the phases plan for each optimiser step, in every group of parameters."""
+
+    def __init__(self, optimizer: Optimizer, learner: LabelLearner, steps: int) -> None:
+        self._plan = (learner.phases, steps)
+        super().__init__(optimizer)
+
+    def get_lr(self) -> list[float | Tensor]:
+        """The rate at the step that comes next."""
+        phases, steps = self._plan
+        epoch, done = divmod(self.last_epoch, steps)
+        return [moment_at(phases, epoch + done / steps).learning_rate] * len(self.optimizer.param_groups)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it stands; the plan is the learner's."""
+        return {"last_epoch": self.last_epoch}
+
+
+class LabelMixin:
+    """Before ``Trainer`` among the bases of a class.
+
+    Args:
+        learner: The labels; it takes the place of the model's own loss in training.
+        phase_rate: Whether the phases set the learning rate, in place of ``lr_scheduler_type``.
+        survey: Batches of (inputs as a dict, rows) that hold every row once, for methods that look at all together.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        learner: LabelLearner,
+        phase_rate: bool = True,
+        survey: Batches | None = None,
+        **rest: Any,
+    ) -> None:
+        self.learner = learner
+        self.phase_rate = phase_rate
+        self.survey = survey
+        super().__init__(*args, **rest)
+        self.loss_is_scaled_for_ga = False  # ours is the mean of a batch
+        self.add_callback(_Timer(self))  # type: ignore[attr-defined]  # here and below: Trainer's own
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **rest: Any
+    ) -> Any:
+        """The learner's loss in training; the model's own in evaluation."""
+        if not model.training:
+            inputs = {name: value for name, value in inputs.items() if name != ROW}
+            return super().compute_loss(model, inputs, return_outputs, **rest)  # type: ignore[misc]
+        if ROW not in inputs:
+            raise DataError(f"train_dataset: an item has no {ROW!r}; add its number as a column of this name")
+        known = {name: value for name, value in inputs.items() if name not in (ROW, "labels")}
+        outputs = model(**known)
+        loss = self.learner.loss(_logits(outputs), inputs[ROW])
+        return (loss, outputs) if return_outputs else loss
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The phases' rates, where they shall rule."""
+        if self.phase_rate:
+            own: Any = self
+            own.lr_scheduler = PhaseRates(optimizer or own.optimizer, self.learner, self.steps_per_epoch())
+        return super().create_scheduler(num_training_steps, optimizer)  # type: ignore[misc]
+
+    def steps_per_epoch(self) -> int:
+        """Optimiser steps in an epoch."""
+        own: Any = self
+        batches: int = len(own.get_train_dataloader())
+        return -(-batches // int(own.args.gradient_accumulation_steps))
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()  # type: ignore[misc]
+        own: Any = self
+        if ROW not in own._signature_columns:
+            own._signature_columns.append(ROW)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
+        load_label_file(self.learner, Path(resume_from_checkpoint) / LABELS_FILE)
+
+
+class _Timer(transformers.TrainerCallback):  # type: ignore[misc, name-defined]  # a base that mypy does not see
+    """Tells the learner the time before a step and its end after it, and saves its labels."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        self.steps = 1
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        trainer = self.trainer
+        self.steps = trainer.steps_per_epoch()
+        epochs = -(-state.max_steps // self.steps)
+        require_fit(trainer.learner, trainer.survey, epochs=epochs, processes=args.world_size)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
+        trainer = self.trainer
+        epoch, done = divmod(state.global_step, self.steps)
+        tell_time(trainer.learner, epoch, done, self.steps)
+        if not done:
+
+            def forward(inputs: Any) -> Tensor:
+                return _logits(model(**trainer._prepare_inputs(inputs)))
+
+            survey_rows(trainer.learner, model, forward, lambda: trainer.survey or ())
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        self.trainer.learner.step()
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        save_label_file(self.trainer.learner, folder / LABELS_FILE)
+
+
+class LabelTrainer(LabelMixin, transformers.Trainer):  # type: ignore[misc, name-defined]  # as above
+    """Hugging Face's ``Trainer`` with the mixin."""
+
+
+def _logits(outputs: Any) -> Tensor:
+    logits: Tensor = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+    return logits
