@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -349,3 +350,15 @@ def test_a_mistake_of_all_ranks_is_told_in_full_by_the_main_one(main_program, mo
     monkeypatch.setenv("RANK", "1")
     assert main_program("resume", "nowhere", "--json")[:2] == (2, "")
     assert main_program("resume", "nowhere")[2].startswith("error, rank 1: nowhere holds no run")
+
+
+def test_a_folder_made_in_the_same_second_gets_a_number(tmp_path, monkeypatch):
+    from pencil.cli.main import _new_folder
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda form: "now")
+    assert _new_folder("a/points.npz") == Path("runs/points-now")
+    Path("runs/points-now").mkdir(parents=True)
+    assert _new_folder("a/points.npz") == Path("runs/points-now-2")
+    Path("runs/points-now-2").mkdir()
+    assert _new_folder("a/points.npz") == Path("runs/points-now-3")

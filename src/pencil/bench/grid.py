@@ -35,6 +35,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from pencil.bench.checks import AXES, CEILINGS, CLEAN, DEFAULT, check_grid, listed
 from pencil.bench.layers import Table, expand_variables, lay_over, resolve_settings
 from pencil.config import RunConfig, read_table
@@ -207,5 +209,15 @@ def _settings_of(kind: str, layer: Mapping[str, Any]) -> Table:
 
 
 def _hash(config: RunConfig) -> str:
-    text = json.dumps(config.table(), sort_keys=True)
+    text = json.dumps(_chosen(config, config.table()), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _chosen(section: BaseModel, table: Table) -> Table:
+    """What differs from the defaults, so that a setting added later does not make old results another run's."""
+    kept = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value != field.get_default(call_default_factory=True):
+            kept[name] = _chosen(value, table[name]) if isinstance(value, BaseModel) else table.get(name)
+    return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -308,7 +309,9 @@ def _new_folder(data: str) -> Path:
             "--out: several processes, and their restarts, must agree on the run's folder; name it"
         )
     name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().absolute().stem)
-    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    others = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(place for place in itertools.chain([folder], others) if not place.exists())
 
 
 def _keep_apart(out: Path, data: str) -> None:
