@@ -55,3 +55,16 @@ def test_cleanlab_is_compared_on_the_same_problems_only(results):
         "problems_with_cleanlab": 1,
     }
     assert results.against_cleanlab(lines, []) == {}
+
+
+def test_a_table_is_turned_over(results):
+    table = "title\n\n| method | a | b |\n| --- | --- | --- |\n| pencil | 1 ± 2 | 3 |\n| peer | 4 | – |"
+    assert results.turned(table).splitlines() == [
+        *("**title**", "", "| method | pencil | peer |", "|---|---|---|"),
+        *("| a | 1 ± 2 | 4 |", "| b | 3 | – |"),
+    ]
+
+
+def test_the_page_has_the_tables_of_the_committed_results(results):
+    page = results.PAGE.read_text(encoding="utf-8")
+    assert results.written(page, results.committed()) == page, "run: python benchmarks/results.py --write"
