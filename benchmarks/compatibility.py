@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from common import data_folder, finish
 
-from pencil.algorithm import flip_certificates
+from pencil.algorithm import Pencil, flip_certificates
 from pencil.config import RunConfig
 from pencil.data import Splits, read_features
 from pencil.presets import preset
@@ -129,6 +129,7 @@ def read(path: Path) -> list[Result]:
 def run_cell(cell: Cell, data: Path) -> Result:
     """Train in a throwaway run directory, and count flips."""
     config = cell_config(cell, data)
+    assert isinstance(config.method, Pencil), "the preset's method"
     with tempfile.TemporaryDirectory() as folder:
         run = train(config, Path(folder) / "run")
         given, suggested, truth = labels(run)
@@ -144,7 +145,7 @@ def run_cell(cell: Cell, data: Path) -> Result:
         labels_before=percent(was_right),
         labels_after=percent(right),
         test_last=round(100 * summary["last"]["test_accuracy"], 3),
-        certified=bool(flip_certificates(config.method, config.phases)),  # type: ignore[arg-type]
+        certified=bool(flip_certificates(config.method, config.phases)),
     )
 
 

@@ -161,7 +161,7 @@ class Labels(nn.Module):
             load_label_state(learner, self._waiting)
         self.learner, self._waiting = learner, {}
 
-    def state_dict(self, *args: Any, **rest: Any) -> dict[str, Tensor]:  # type: ignore[override]
+    def state_dict(self, *args: Any, **rest: Any) -> dict[str, Tensor]:  # type: ignore[override]  # labels, no weights
         """The learner's."""
         return self._waiting if self.learner is None else label_state(self.learner)
 

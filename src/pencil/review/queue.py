@@ -27,7 +27,7 @@ ORDER BY place LIMIT 1
 _SKIPPED = f"""
 SELECT queue.place FROM skips JOIN queue USING (place)
 WHERE skips.client = :client AND decided = 0 AND queue.place <= :last AND {_FREE} ORDER BY skips.entry LIMIT 1
-"""  # noqa: S608
+"""  # noqa: S608 - as above
 _MINE = """
 SELECT place FROM leases JOIN queue USING (place)
 WHERE client = :client AND until > :now AND decided = 0 AND place <= :last LIMIT 1
