@@ -101,7 +101,7 @@ def test_a_setting_of_another_kind_is_not_what_was_meant(changes, message):
         ("optimizer.nesterov", "yes", "'yes' should be true or false"),
         ("train.batch_size", 0, "0 should be greater than or equal to 1"),
         ("train.batch_size", 1.5, "1.5 should be a whole number"),
-        ("train.precision", "fp16", "'fp16' should be 'fp32' or 'bf16'"),
+        ("train.precision", "fp16", "'fp16' should be 'auto', 'fp32' or 'bf16'"),
         ("train.compile", 1, "1 should be true or false"),
         ("checkpoint.seconds", 0, "0 should be greater than 0"),
         ("seed", True, "true should be a whole number"),

@@ -36,7 +36,7 @@ def test_types_bounds_defaults_and_meanings(page):
     )
     assert "| `label_rate` | number or schedule | `1.0` | η = λ / (B c), the label step per visit" in page
     assert "| `matrix` | list of lists of numbers | required |" in page
-    assert '| `precision` | `fp32`, `bf16` | `"fp32"` |' in page
+    assert '| `precision` | `auto`, `fp32`, `bf16` | `"fp32"` |' in page
 
 
 def test_rows_of_tables_have_four_cells(page):

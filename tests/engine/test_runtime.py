@@ -60,6 +60,25 @@ def test_bf16_is_autocast_and_leaves_weights_in_float32():
     assert model.weight.dtype == torch.float32
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "chosen"),
+    [
+        ({}, "fp32"),
+        ({"avx512_bf16": False}, "fp32"),
+        ({"avx512_bf16": True}, "bf16"),
+        ({"amx_bf16": True}, "bf16"),
+    ],
+)
+def test_auto_takes_bf16_only_where_the_processor_has_it(monkeypatch, capabilities, chosen):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    assert Runtime.start("cpu", "auto").precision == chosen
+
+
+def test_auto_is_fp32_on_a_torch_that_cannot_tell(monkeypatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert Runtime.start("cpu", "auto").precision == "fp32"
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_convolutions_are_placed_in_the_memory_format_asked_for(channels_last):
     model = Runtime.start("cpu", channels_last=channels_last).place(torch.nn.Conv2d(3, 4, 3))

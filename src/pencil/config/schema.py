@@ -194,7 +194,9 @@ class Train(Section):
     parallel: Literal["ddp", "fsdp"] = Field(
         default="ddp", description="several ranks: each holds the network, or only a shard of it"
     )
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        default="fp32", description="the network's arithmetic; auto: bf16 where the hardware has it"
+    )
     channels_last: bool = False
     compile: bool = False
     workers: int = Field(default=0, ge=0, description="processes that read examples ahead")

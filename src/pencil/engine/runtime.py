@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pencil.engine.parallel import Parallel, replicate, shard
 from pencil.errors import ConfigError
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["auto", "fp32", "bf16"]
 Group = dist.ProcessGroup | None
 """The lines ranks talk on; None for those of training, and for one process."""
 T = TypeVar("T")
@@ -31,7 +31,8 @@ class Runtime:
         device: Where the network lives.
         rank: This process among ``world_size``.
         world_size: How many processes train together.
-        precision: ``bf16`` runs the network under autocast; weights, losses and labels stay float32.
+        precision: ``bf16`` runs the network under autocast; weights, losses and labels stay float32. ``start`` takes
+            ``auto`` too: bf16 where the device is made for it.
         channels_last: Keep images and convolutions in that memory format (faster on most hardware).
         parallel: How several ranks share the network: whole on each (``ddp``) or in shards (``fsdp``).
     """
@@ -63,7 +64,7 @@ class Runtime:
             device=chosen,
             rank=rank,
             world_size=world_size,
-            precision=precision,
+            precision=_precision(precision, chosen),
             channels_last=channels_last,
             parallel=parallel,
         )
@@ -159,3 +160,13 @@ def _device(wanted: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"train.device: {wanted!r} asked for, but this torch sees no GPU; use auto or cpu")
     return device
+
+
+def _precision(wanted: Precision, device: torch.device) -> Precision:
+    """``auto``: bf16 where the hardware multiplies it; a processor that only imitates it takes twice as long."""
+    if wanted != "auto":
+        return wanted
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than the oldest torch that serves
+    return "bf16" if known.get("amx_bf16") or known.get("avx512_bf16") else "fp32"

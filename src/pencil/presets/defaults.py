@@ -82,7 +82,7 @@ def _small_images(
             Phase(name="finetune", epochs=3, learning_rate=Cosine(0.004, 0.0)),
         ),
         optimizer=Optimizer(momentum=0.9, weight_decay=5e-4),
-        train=Train(batch_size=128, precision="bf16", channels_last=True),
+        train=Train(batch_size=128, precision="auto", channels_last=True),
     )
 
 
