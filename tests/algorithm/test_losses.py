@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from pencil.algorithm import (
+    balance_loss,
     classification_loss,
     compatibility_loss,
     cross_entropy,
@@ -188,3 +189,22 @@ def test_an_unknown_direction_reads_the_same_in_every_loss_and_in_the_update():
         for direction in ("label", "label_prediction")
     ]
     assert torch.equal(*moved)
+
+
+@quick
+@hypothesis_given(seed=SEEDS, shape=SHAPES, kind=st.sampled_from(["hard", "soft"]))
+def test_balance_loss_is_the_loop_over_the_mean_prediction(seed, shape, kind):
+    logits = logits_of(seed, shape)
+    labels, hat = given_labels(kind, seed, shape)
+    rows = probabilities(logits)
+    mean = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    expected = looped(lambda y, m: -y * math.log(m), hat, [mean] * len(rows))
+    assert_close(balance_loss(logits, labels), expected)
+
+
+@quick
+@hypothesis_given(seed=SEEDS, shape=SHAPES)
+def test_no_mean_prediction_is_better_balanced_than_the_given_shares(seed, shape):
+    given = logits_of(seed + 1, shape).softmax(dim=1)
+    balanced = given.log().roll(1, 0)  # other examples' predictions, the same mean
+    assert balance_loss(balanced, given).mean() <= balance_loss(logits_of(seed, shape), given).mean() + 1e-12

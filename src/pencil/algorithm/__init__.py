@@ -4,6 +4,7 @@ from pencil.algorithm.certificates import flip_certificates
 from pencil.algorithm.losses import (
     Direction,
     Form,
+    balance_loss,
     classification_loss,
     compatibility_loss,
     cross_entropy,
@@ -32,6 +33,7 @@ __all__ = [
     "TopPencil",
     "TopRows",
     "as_distribution",
+    "balance_loss",
     "classification_loss",
     "compatibility_loss",
     "cross_entropy",

@@ -11,6 +11,7 @@ gradient accumulation or ranks.
 
 from __future__ import annotations
 
+from math import log
 from typing import Literal
 
 from torch import Tensor
@@ -56,6 +57,18 @@ def compatibility_loss(label_logits: Tensor, given: Tensor, form: Form = "printe
     if form == "printed":
         return cross_entropy(label_logits, given)
     return cross_entropy(label_logits.softmax(dim=1), given)
+
+
+def balance_loss(logits: Tensor, given: Tensor) -> Tensor:
+    """-Σ_j ŷ_j log f̄_j per example (B,), f̄ the batch's mean prediction; not in the paper.
+
+    Its mean over the batch is least where f̄ is the mean of the given labels: wrong as single labels are, their shares
+    of the classes are nearly right, and L_c + β L_e alone may let a class die out.
+    """
+    log_mean = (F.log_softmax(logits, dim=1).logsumexp(dim=0) - log(len(logits))).expand_as(logits)
+    if given.dim() == 1:
+        return -log_mean.gather(1, given.long()[:, None])[:, 0]
+    return -(given.to(logits.dtype) * log_mean).sum(dim=1)
 
 
 def network_loss(

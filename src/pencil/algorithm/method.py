@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm.losses import Direction, Form, cross_entropy, network_loss
+from pencil.algorithm.losses import Direction, Form, balance_loss, cross_entropy, network_loss
 from pencil.algorithm.phases import Moment
 from pencil.algorithm.schedule import Schedule, lowest, scaled
 from pencil.algorithm.top_rows import TopRows, start_top_rows, top_network_loss, updated_top_rows
@@ -58,6 +58,9 @@ class Pencil:
             With the printed form and κ >= 1 no label can flip at small η (see ``certificates``).
         direction: KL(f || y^d) (Eq. 4, ``prediction_label``) or KL(y^d || f) (Eq. 2, ``label_prediction``).
         initial_gap: K of Eq. 8, the label logit of the given class at the start.
+        balance: The weight of ``balance_loss`` in the correction phase: predictions keep to the given labels' shares
+            of the classes, among the examples that pass the network together. Helps where classes are many and rows
+            for each few; not in the paper, so 0.
         divide_by_classes: Keep Eq. 9's factor 1/c on the network's loss. The paper's learning rates assume
             it; without it a learning rate means the same for every class count.
     """
@@ -68,6 +71,7 @@ class Pencil:
     form: Form = "reference"
     direction: Direction = "prediction_label"
     initial_gap: float = 10.0
+    balance: float = 0.0
     divide_by_classes: bool = False
     name: Literal["pencil"] = "pencil"
 
@@ -80,9 +84,9 @@ class Pencil:
             )
         if not self.initial_gap > 0:
             raise ValueError(f"initial_gap: {self.initial_gap} must be above 0")
-        for name, value in (("pull", self.pull), ("entropy_weight", self.entropy_weight)):
-            if not value >= 0:
-                raise ValueError(f"{name}: {value} must not be negative")
+        for name in ("pull", "entropy_weight", "balance"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: {getattr(self, name)} must not be negative")
         if not lowest(self.label_rate) >= 0:
             raise ValueError(f"label_rate: {self.label_rate} must not be negative")
 
@@ -133,7 +137,7 @@ class Pencil:
         loss: Callable[[float], Tensor],
         moved: Callable[[], Rows],
     ) -> Step:
-        """backbone: cross entropy with the given labels. correction: L_c + β L_e, and the labels move.
+        """backbone: cross entropy with the given labels. correction: L_c + β L_e (+ balance), and the labels move.
 
         finetune: L_c alone, labels at rest. ``loss`` takes β; ``moved`` makes one closed-form label update.
         """
@@ -142,7 +146,8 @@ class Pencil:
         scale = 1 / logits.shape[1] if self.divide_by_classes else 1.0
         if moment.phase.name == "finetune":
             return Step(scale * loss(0.0))
-        return Step(scale * loss(self.entropy_weight), moved())
+        balance = self.balance * balance_loss(logits, given) if self.balance else 0.0
+        return Step(scale * (loss(self.entropy_weight) + balance), moved())
 
     def _knobs(self, moment: Moment) -> Knobs:
         """What the label update reads, at this moment's label rate."""
