@@ -76,6 +76,16 @@ def test_the_hash_knows_what_was_chosen_and_not_what_is_a_default_anyway(table):
     assert not set(plain) & {cell.config_hash for cell in Grid.of(table).cells()}
 
 
+def test_the_hash_leaves_out_a_methods_defaults_and_keeps_the_kind_of_a_schedule(table):
+    def hash_of(**settings):
+        table["method"] = [{"name": "pencil", "method": settings}]
+        return Grid.of(table).cells()[0].config_hash
+
+    assert hash_of(pull=0.5) == hash_of(pull=0.5, balance=0.0) != hash_of(pull=0.5, balance=1.0)
+    schedules = [{"kind": kind, "start": 1.0, "end": 0.0} for kind in ("linear", "cosine")]
+    assert len({hash_of(label_rate=schedule) for schedule in schedules}) == 2
+
+
 def test_methods_with_nothing_but_defaults_are_told_apart(table):
     table["method"] = [{"name": name} for name in ("cross_entropy", "early_learning", "forward", "pencil")]
     cells = Grid.of(table).cells(["noise=circular_20"], seeds=1)

@@ -26,6 +26,7 @@ method.label_rate = 0.1
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -213,11 +214,21 @@ def _hash(config: RunConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _chosen(section: BaseModel, table: Table) -> Table:
+def _chosen(section: object, table: Table) -> Table:
     """What differs from the defaults, so that a setting added later does not make old results another run's."""
     kept = {}
-    for name, field in type(section).model_fields.items():
+    for name, default in _defaults(section).items():
         value = getattr(section, name)
-        if value != field.get_default(call_default_factory=True):
-            kept[name] = _chosen(value, table[name]) if isinstance(value, BaseModel) else table.get(name)
+        if name in ("name", "kind") or value != default:  # these say which defaults are meant
+            kept[name] = _chosen(value, table[name]) if _defaults(value) else table.get(name)
     return kept
+
+
+def _defaults(section: object) -> Table:
+    """The fields of a section with their defaults; of anything else none."""
+    if isinstance(section, BaseModel):
+        fields = type(section).model_fields
+        return {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+    if dataclasses.is_dataclass(section):
+        return {field.name: field.default for field in dataclasses.fields(section)}
+    return {}
