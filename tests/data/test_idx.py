@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from pencil.config.schema import IdxData
 from pencil.data.idx import read_idx, read_idx_array
 from pencil.errors import DataError
+from pencil.run import read_splits
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
@@ -66,6 +68,12 @@ def test_test_files_may_be_absent_but_not_one_of_them(tmp_path):
     (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(b"")
     with pytest.raises(DataError, match=r"neither t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz"):
         read_idx(tmp_path)
+
+
+def test_settings_name_the_classes(tmp_path):
+    write_split(tmp_path, "train", 3)
+    data = IdxData(kind="idx", path=str(tmp_path), class_names=("shirt", "bag", "boot"))
+    assert read_splits(data).train.class_names == ("shirt", "bag", "boot")
 
 
 def test_class_names_are_taken_and_must_suffice(tmp_path):

@@ -35,7 +35,7 @@ class RateNoise(Section):
     """Seeded noise of one rate: ``symmetric`` and ``circular`` for any classes, ``cifar10``'s map, ``instance``."""
 
     kind: Literal["symmetric", "circular", "cifar10", "instance"]
-    rate: float = Field(ge=0, le=1)
+    rate: float = Field(ge=0, le=1, description="the share of labels that become wrong")
     seed: int | None = Field(default=None, description="the run's seed where absent")
 
 
@@ -43,16 +43,16 @@ class MatrixNoise(Section):
     """Noise by a transition matrix: row i holds the probabilities of each label where i is true."""
 
     kind: Literal["matrix"]
-    matrix: tuple[tuple[float, ...], ...]
-    seed: int | None = None
+    matrix: tuple[tuple[float, ...], ...] = Field(description="rows that sum to 1, one for each class")
+    seed: int | None = Field(default=None, description="the run's seed where absent")
 
 
 class LabelFile(Section):
     """Labels from a file laid over the data set's own, such as CIFAR-N's."""
 
     kind: Literal["file"]
-    path: str
-    key: str | None = None
+    path: str = Field(description="a .npy, .npz, .csv, .txt or .pt with a label for each training row")
+    key: str | None = Field(default=None, description="which array of the file, where it has several")
 
 
 Noise = Annotated[RateNoise | MatrixNoise | LabelFile, Field(discriminator="kind")]
@@ -72,7 +72,9 @@ class TrustedLabels(Section):
 class DataSection(Section):
     """What every data source may say besides where it is."""
 
-    path: str
+    path: str = Field(
+        description="the file or folder; of shards what pencil index wrote; of your own the function"
+    )
     noise: Noise | None = Field(
         default=None, description="made from the labels read; files are never touched"
     )
@@ -89,7 +91,7 @@ class DataSection(Section):
     normalize: Literal["auto", "mean", "none"] = Field(
         default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
     )
-    augment: Augment | None = None
+    augment: Augment | None = Field(default=None, description="random crops and flips of training images")
     ceiling: Literal["clean", "oracle"] | None = Field(
         default=None,
         description="to compare with: train on the true labels, or only on rows whose given label is right",
@@ -110,13 +112,16 @@ class CifarData(DataSection):
     """CIFAR-10 or CIFAR-100 in the official binary or python layout."""
 
     kind: Literal["cifar10", "cifar100"]
-    coarse: bool = False
+    coarse: bool = Field(default=False, description="CIFAR-100's 20 superclasses in place of its 100 classes")
 
 
 class IdxData(DataSection):
     """MNIST's and Fashion-MNIST's IDX files."""
 
     kind: Literal["idx"]
+    class_names: tuple[str, ...] | None = Field(
+        default=None, description="what the classes are called; None: 0, 1, ..."
+    )
 
 
 class ImagesData(DataSection):
@@ -129,7 +134,7 @@ class ImagesData(DataSection):
     size: int | None = Field(
         default=None, ge=1, description="resize to size × size; None: as they are, all alike"
     )
-    channels: Literal[1, 3] = 3
+    channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
 
 
 class ShardsData(DataSection):
@@ -139,7 +144,7 @@ class ShardsData(DataSection):
     size: int | None = Field(
         default=None, ge=1, description="resize images to size × size; None: as they are, all alike"
     )
-    channels: Literal[1, 3] = 3
+    channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
     window: int = Field(default=WINDOW, ge=1, description="shards whose rows are shuffled together")
     missing_shards: Literal["error", "skip"] = Field(
         default="error", description="skip: go on without the rows of shards that are missing or cut off"
@@ -154,7 +159,7 @@ class DatasetData(DataSection):
     """Your own: path names a function, ``package.module:function``, that returns pencil.data.Splits."""
 
     kind: Literal["python"]
-    args: dict[str, Any] = Field(default_factory=dict)
+    args: dict[str, Any] = Field(default_factory=dict, description="arguments of the function")
 
 
 Data = Annotated[
@@ -165,17 +170,19 @@ Data = Annotated[
 class Model(Section):
     """The backbone: a built-in name, torchvision:NAME, timm:NAME, or your own package.module:factory."""
 
-    name: str
-    args: dict[str, Any] = Field(default_factory=dict)
+    name: str = Field(description="as above; pencil train tells the names it knows where this one is unknown")
+    args: dict[str, Any] = Field(
+        default_factory=dict, description="arguments of the network, such as its width"
+    )
 
 
 class Optimizer(Section):
     """The network's optimiser; its learning rate belongs to the phases."""
 
-    name: Literal["sgd", "adamw"] = "sgd"
+    name: Literal["sgd", "adamw"] = Field(default="sgd", description="which optimiser")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="SGD's; AdamW keeps torch's defaults")
-    nesterov: bool = False
-    weight_decay: float = Field(default=1e-4, ge=0)
+    nesterov: bool = Field(default=False, description="SGD's momentum after Nesterov")
+    weight_decay: float = Field(default=1e-4, ge=0, description="of all weights, biases included")
 
 
 class Train(Section):
@@ -190,17 +197,17 @@ class Train(Section):
     evaluate_every: int = Field(
         default=1, ge=1, description="epochs between evaluations; the last always is one"
     )
-    device: str = "auto"
+    device: str = Field(default="auto", description="cpu, cuda, cuda:0; auto: a GPU where there is one")
     parallel: Literal["ddp", "fsdp"] = Field(
         default="ddp", description="several ranks: each holds the network, or only a shard of it"
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         default="fp32", description="the network's arithmetic; auto: bf16 where the hardware has it"
     )
-    channels_last: bool = False
-    compile: bool = False
+    channels_last: bool = Field(default=False, description="that memory format; faster for most images")
+    compile: bool = Field(default=False, description="torch.compile: slower to start, faster from then on")
     workers: int = Field(default=0, ge=0, description="processes that read examples ahead")
-    tensorboard: bool = False
+    tensorboard: bool = Field(default=False, description="write event files into the run's folder")
     mlflow: bool = Field(default=False, description="track in MLflow: files, or MLFLOW_TRACKING_URI")
     wandb: bool = Field(
         default=False, description="track in Weights & Biases, offline unless WANDB_MODE is set"
@@ -210,15 +217,15 @@ class Train(Section):
 class Checkpoint(Section):
     """When to save, and how many to keep."""
 
-    seconds: float = Field(default=300.0, gt=0)
-    steps: int | None = Field(default=None, ge=1)
-    keep: int = Field(default=2, ge=1)
+    seconds: float = Field(default=300.0, gt=0, description="at most this long between two")
+    steps: int | None = Field(default=None, ge=1, description="and one after every so many optimiser steps")
+    keep: int = Field(default=2, ge=1, description="how many of the newest stay")
 
 
 class RunConfig(Section):
     """Everything that decides a run."""
 
-    seed: int = 0
+    seed: int = Field(default=0, description="of noise, splits, weights, order and augmentation")
     data: Data
     model: Model
     method: Annotated[AnyMethod, Field(discriminator="name")] = Pencil()

@@ -160,7 +160,7 @@ def _read(data: Data, path: Path) -> Splits:
             label: Literal["coarse", "fine"] = "coarse" if data.coarse else "fine"
             return read_cifar(path, num_classes=10 if data.kind == "cifar10" else 100, label=label)
         case IdxData():
-            return read_idx(path)
+            return read_idx(path, data.class_names)
         case ImagesData():
             return _IMAGES[data.kind](path, size=data.size, channels=data.channels)
         case ShardsData():
