@@ -192,14 +192,16 @@ def test_an_unknown_direction_reads_the_same_in_every_loss_and_in_the_update():
 
 
 @quick
-@hypothesis_given(seed=SEEDS, shape=SHAPES, kind=st.sampled_from(["hard", "soft"]))
+@hypothesis_given(seed=SEEDS, shape=SHAPES, kind=st.sampled_from(["hard", "soft", "uniform"]))
 def test_balance_loss_is_the_loop_over_the_mean_prediction(seed, shape, kind):
     logits = logits_of(seed, shape)
     labels, hat = given_labels(kind, seed, shape)
     rows = probabilities(logits)
     mean = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-    expected = looped(lambda y, m: -y * math.log(m), hat, [mean] * len(rows))
-    assert_close(balance_loss(logits, labels), expected)
+    if kind == "uniform":
+        hat = [[1 / shape[1]] * shape[1]] * len(rows)
+    expected = looped(lambda p, m: -p * math.log(m), hat, [mean] * len(rows))
+    assert_close(balance_loss(logits, labels, "uniform" if kind == "uniform" else "given"), expected)
 
 
 @quick

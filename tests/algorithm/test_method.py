@@ -109,14 +109,15 @@ def test_correction_moves_the_rows_by_one_visit(form, direction, soft):
 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("store", ["whole", "cut"])
-def test_balance_is_added_in_the_correction_phase_alone(store, soft):
+@pytest.mark.parametrize("shares", ["given", "uniform"])
+def test_balance_is_added_in_the_correction_phase_alone(shares, store, soft):
     logits, rows, given = batch(soft)
-    plain, balanced = Pencil(), Pencil(balance=0.5)
+    plain, balanced = Pencil(), Pencil(balance=0.5, shares=shares)
     if store == "cut":
         plain, balanced, rows = TopPencil(plain, 3), TopPencil(balanced, 3), cut(rows, 3)
     for name, weight in (("backbone", 0.0), ("correction", 0.5), ("finetune", 0.0)):
         with_it, without = (m.step(logits, rows, given, moment(name)).loss for m in (balanced, plain))
-        assert_close(with_it, without + weight * balance_loss(logits, given))
+        assert_close(with_it, without + weight * balance_loss(logits, given, shares))
 
 
 def test_a_scheduled_label_rate_is_read_at_the_moment():
@@ -202,6 +203,7 @@ def test_rows_stay_finite_under_float16_logits_and_the_other_divergence():
         ({"pull": -1.0}, r"pull: -1\.0 must not be negative"),
         ({"pull": float("nan")}, r"pull: nan must not be negative"),
         ({"entropy_weight": -0.1}, r"entropy_weight: -0\.1 must not be negative"),
+        ({"shares": "even"}, r"shares: 'even' is unknown; use one of given, uniform"),
         ({"balance": -0.1}, r"balance: -0\.1 must not be negative"),
         ({"initial_gap": 0.0}, r"initial_gap: 0\.0 must be above 0"),
         ({"label_rate": -1.0}, r"label_rate: -1\.0 must not be negative"),

@@ -4,6 +4,7 @@ from pencil.algorithm.certificates import flip_certificates
 from pencil.algorithm.losses import (
     Direction,
     Form,
+    Shares,
     balance_loss,
     classification_loss,
     compatibility_loss,
@@ -29,6 +30,7 @@ __all__ = [
     "Piecewise",
     "Rows",
     "Schedule",
+    "Shares",
     "Step",
     "TopPencil",
     "TopRows",

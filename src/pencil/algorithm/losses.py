@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 Direction = Literal["prediction_label", "label_prediction"]
 Form = Literal["printed", "reference"]
+Shares = Literal["given", "uniform"]
 
 
 def cross_entropy(logits: Tensor, given: Tensor) -> Tensor:
@@ -59,13 +60,16 @@ def compatibility_loss(label_logits: Tensor, given: Tensor, form: Form = "printe
     return cross_entropy(label_logits.softmax(dim=1), given)
 
 
-def balance_loss(logits: Tensor, given: Tensor) -> Tensor:
-    """-Σ_j ŷ_j log f̄_j per example (B,), f̄ the batch's mean prediction; not in the paper.
+def balance_loss(logits: Tensor, given: Tensor, shares: Shares = "given") -> Tensor:
+    """-Σ_j p_j log f̄_j per example (B,), f̄ the batch's mean prediction; not in the paper.
 
-    Its mean over the batch is least where f̄ is the mean of the given labels: wrong as single labels are, their shares
-    of the classes are nearly right, and L_c + β L_e alone may let a class die out.
+    With shares as given, p = ŷ: the batch's mean is least where f̄ is the mean of the given labels. Wrong as single
+    labels are, their shares of the classes are often nearly right, and L_c + β L_e alone may let a class die out.
+    With uniform shares, p = 1/c: for classes that are known to be alike in number, whatever the noise made of them.
     """
     log_mean = (F.log_softmax(logits, dim=1).logsumexp(dim=0) - log(len(logits))).expand_as(logits)
+    if shares == "uniform":
+        return -log_mean.mean(dim=1)
     if given.dim() == 1:
         return -log_mean.gather(1, given.long()[:, None])[:, 0]
     return -(given.to(logits.dtype) * log_mean).sum(dim=1)

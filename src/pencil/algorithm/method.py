@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm.losses import Direction, Form, balance_loss, cross_entropy, network_loss
+from pencil.algorithm.losses import Direction, Form, Shares, balance_loss, cross_entropy, network_loss
 from pencil.algorithm.phases import Moment
 from pencil.algorithm.schedule import Schedule, lowest, scaled
 from pencil.algorithm.top_rows import TopRows, start_top_rows, top_network_loss, updated_top_rows
@@ -58,9 +58,10 @@ class Pencil:
             With the printed form and κ >= 1 no label can flip at small η (see ``certificates``).
         direction: KL(f || y^d) (Eq. 4, ``prediction_label``) or KL(y^d || f) (Eq. 2, ``label_prediction``).
         initial_gap: K of Eq. 8, the label logit of the given class at the start.
-        balance: The weight of ``balance_loss`` in the correction phase: predictions keep to the given labels' shares
-            of the classes, among the examples that pass the network together. Helps where classes are many and rows
-            for each few; not in the paper, so 0.
+        balance: The weight of ``balance_loss`` in the correction phase: predictions keep to the classes' shares, among
+            the examples that pass the network together. Helps where classes are many and rows for each few; not in
+            the paper, so 0.
+        shares: Which shares: those of the ``given`` labels, or ``uniform`` where the classes are known to be alike.
         divide_by_classes: Keep Eq. 9's factor 1/c on the network's loss. The paper's learning rates assume
             it; without it a learning rate means the same for every class count.
     """
@@ -72,16 +73,15 @@ class Pencil:
     direction: Direction = "prediction_label"
     initial_gap: float = 10.0
     balance: float = 0.0
+    shares: Shares = "given"
     divide_by_classes: bool = False
     name: Literal["pencil"] = "pencil"
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(Form):
-            raise ValueError(f"form: {self.form!r} is unknown; use one of {', '.join(get_args(Form))}")
-        if self.direction not in get_args(Direction):
-            raise ValueError(
-                f"direction: {self.direction!r} is unknown; use one of {', '.join(get_args(Direction))}"
-            )
+        for name, known in (("form", Form), ("direction", Direction), ("shares", Shares)):
+            if getattr(self, name) not in get_args(known):
+                words = ", ".join(get_args(known))
+                raise ValueError(f"{name}: {getattr(self, name)!r} is unknown; use one of {words}")
         if not self.initial_gap > 0:
             raise ValueError(f"initial_gap: {self.initial_gap} must be above 0")
         for name in ("pull", "entropy_weight", "balance"):
@@ -146,7 +146,7 @@ class Pencil:
         scale = 1 / logits.shape[1] if self.divide_by_classes else 1.0
         if moment.phase.name == "finetune":
             return Step(scale * loss(0.0))
-        balance = self.balance * balance_loss(logits, given) if self.balance else 0.0
+        balance = self.balance * balance_loss(logits, given, self.shares) if self.balance else 0.0
         return Step(scale * (loss(self.entropy_weight) + balance), moved())
 
     def _knobs(self, moment: Moment) -> Knobs:
