@@ -117,6 +117,28 @@ def test_a_transparent_palette_does_not_warn(tmp_path):
     assert images[0, :, 0, 0].tolist() == [255, 0, 0]
 
 
+def test_small_images_are_decoded_once_in_each_process(tmp_path):
+    files, rows = (
+        ImageFiles([paint(tmp_path / "a.png"), paint(tmp_path / "b.png")], size=4),
+        torch.tensor([1, 0, 1]),
+    )
+    first = files.fetch(rows)
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).unlink()
+    assert torch.equal(files.fetch(rows.flip(0)), first.flip(0))
+    with pytest.raises(DataError, match=r"b\.png"):
+        pickle.loads(pickle.dumps(files)).fetch(rows)
+
+
+def test_images_that_would_fill_the_memory_are_decoded_each_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.data.folder.KEPT_BYTES", 4 * 4 * 3 - 1)
+    files = ImageFiles([paint(tmp_path / "a.png")], size=4)
+    files.fetch(torch.tensor([0]))
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(DataError, match=r"a\.png"):
+        files.fetch(torch.tensor([0]))
+
+
 def test_no_rows_give_an_empty_batch(tmp_path):
     files = ImageFiles([paint(tmp_path / "a.png")])
     assert files.fetch(torch.tensor([], dtype=torch.int64)).shape == (0, 3, 6, 8)

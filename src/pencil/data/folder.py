@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ from pencil.stores import GivenLabels
 
 TEST_SPLITS = ("test", "val", "valid", "validation")
 """What a split to test on may be called; the first one there is taken."""
+KEPT_BYTES = 1 << 29
+"""Small images take longer to decode than to learn from, so up to this much of them is decoded once."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +45,42 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.paths)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process keeps images of its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
+
     def fetch(self, rows: Tensor) -> Tensor:
         """Images (B, channels, H, W) uint8 of the rows numbered (B,)."""
-        width, height = self._extent
-        images = torch.empty(len(rows), self.channels, height, width, dtype=torch.uint8)
+        if self._kept is None:
+            return self._decoded(rows)
+        images, there = self._kept
+        new = rows[~there[rows]]
+        if len(new):
+            images[new], there[new] = self._decoded(new), True
+        return images[rows]
+
+    def original(self, row: int) -> Tensor:
+        """The image (3, H, W) uint8 of a row as its file has it."""
+        return ImageDecoder.original(self._path(row), self._path(row))
+
+    def _decoded(self, rows: Tensor) -> Tensor:
+        images = self._room(len(rows))
         for place, row in enumerate(rows.tolist()):
             path = self._path(row)
             images[place] = self._decoder.decode(path, path, self._extent, self._path(0))
         return images
 
-    def original(self, row: int) -> Tensor:
-        """The image (3, H, W) uint8 of a row as its file has it."""
-        return ImageDecoder.original(self._path(row), self._path(row))
+    def _room(self, count: int) -> Tensor:
+        width, height = self._extent
+        return torch.empty(count, self.channels, height, width, dtype=torch.uint8)
+
+    @cached_property
+    def _kept(self) -> tuple[Tensor, Tensor] | None:
+        """All images and which of them are decoded already; None where they would take too much memory."""
+        width, height = self._extent
+        if len(self) * self.channels * height * width > KEPT_BYTES:
+            return None
+        return self._room(len(self)), torch.zeros(len(self), dtype=torch.bool)
 
     def _path(self, row: int) -> Path:
         return Path(self.paths[row]) if self.root is None else self.root / self.paths[row]
