@@ -73,7 +73,7 @@ def export(
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv file.")
 @as_json
 def trusted(exported: Path, out: Path, json_: bool) -> None:
-    """Read people's labels from EXPORTED, a JSON export of Label Studio.
+    """Read people's labels from a JSON export of Label Studio.
 
     Writes id and label of each example on which all who chose agree; those labels can be trusted. Examples in dispute
     or without a choice are left out and counted.
