@@ -168,7 +168,6 @@ def _precision(wanted: Precision, device: torch.device) -> Precision:
         return wanted
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    known: dict[str, Any] = getattr(
-        torch.cpu, "get_capabilities", dict
-    )()  # newer than the oldest torch that serves
+    # get_capabilities is newer than the oldest torch that serves.
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return "bf16" if known.get("amx_bf16") or known.get("avx512_bf16") else "fp32"
