@@ -43,7 +43,7 @@ def preact_parameters(depth, classes, channels=3, width=16):
     return total + 8 * width + 4 * width * classes + classes
 
 
-@pytest.mark.parametrize("depth", [20, 32, 44, 56])
+@pytest.mark.parametrize("depth", [8, 20, 32, 44, 56])
 def test_preact_resnet_has_the_papers_size(depth):
     assert parameters(PreActResNet(depth, 10)) == preact_parameters(depth, 10)
 

@@ -26,8 +26,10 @@ def test_every_listed_name_builds(name):
 
 def test_names_mean_what_they_say():
     with torch.device("meta"):
-        networks = {name: build(name) for name in ("preact_resnet32", "preact_resnet56", "resnet34_cifar")}
+        names = ("preact_resnet8", "preact_resnet32", "preact_resnet56", "resnet34_cifar")
+        networks = {name: build(name) for name in names}
     assert isinstance(networks["preact_resnet32"], PreActResNet)
+    assert [len(stage) for stage in networks["preact_resnet8"].stages] == [1, 1, 1]
     assert [len(stage) for stage in networks["preact_resnet32"].stages] == [5, 5, 5]
     assert [len(stage) for stage in networks["preact_resnet56"].stages] == [9, 9, 9]
     assert isinstance(networks["resnet34_cifar"], CifarResNet)

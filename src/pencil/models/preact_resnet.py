@@ -75,7 +75,7 @@ class PreActResNet(nn.Module):
 def blocks_per_stage(depth: int) -> int:
     """The n of depth 6n + 2: two convolutions per block in three stages, the stem and the linear layer."""
     if depth < 8 or (depth - 2) % 6:
-        raise ConfigError(f"depth = {depth}: a PreAct ResNet has depth 6n + 2; choose 20, 32, 44 or 56")
+        raise ConfigError(f"depth = {depth}: a PreAct ResNet has depth 6n + 2; choose 8, 20, 32, 44 or 56")
     return (depth - 2) // 6
 
 

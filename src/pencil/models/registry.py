@@ -23,6 +23,7 @@ Builder = Callable[..., nn.Module]
 _HEADS: Mapping[str, Builder] = {"linear": linear, "mlp": mlp}
 _IMAGE_NETWORKS: Mapping[str, Builder] = {
     "small_cnn": SmallCNN,
+    "preact_resnet8": partial(PreActResNet, 8),
     "preact_resnet20": partial(PreActResNet, 20),
     "preact_resnet32": partial(PreActResNet, 32),
     "preact_resnet44": partial(PreActResNet, 44),
