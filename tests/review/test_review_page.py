@@ -89,6 +89,7 @@ def test_a_hundred_decisions_by_keys_with_the_server_killed_midway(browser, serv
         if number == DECISIONS // 2:
             assert page.complaints() == []
             server.process.kill()
+            server.process.wait()
             item = page.item
             page.press(key)  # while nobody listens
             page.until("document.getElementById('status').className === 'bad'")
@@ -157,3 +158,32 @@ def test_without_a_token_the_page_asks_for_it(browser, serve_here, make_run, tmp
     page.ready()
     assert page.item["place"] == 1
     assert page.complaints() == []
+
+
+def test_a_token_that_arrives_while_the_old_one_is_refused_is_taken(browser, serve_here, make_run, tmp_path):
+    server, page = serve_here(make_run(tmp_path, images=False)), Page(browser)
+    browser.get(f"{server.base}/#{server.token}")
+    page.ready()
+    browser.execute_script(
+        """
+        const fetch = window.fetch;
+        window.fetch = async (...words) => {
+          const answer = await fetch(...words);
+          if (answer.status === 401) {
+            window.refused = true;
+            await new Promise((release) => { window.release = release; });
+          }
+          return answer;
+        };
+        page.token = "one of a server that is gone";
+        """
+    )
+    first = page.item
+    page.press("k")
+    page.until("window.refused")
+    browser.get(f"{server.base}/#{server.token}")
+    page.until(f"page.token === '{server.token}'")
+    browser.execute_script("window.release()")
+    page.until(f"page.item.place !== {first['place']} && page.ready && !page.busy")
+    assert server.review.progress()["decided"] == 1
+    assert all("status of 401" in line for line in page.complaints())
