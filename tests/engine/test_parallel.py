@@ -53,8 +53,8 @@ def test_a_network_that_cannot_be_sharded_is_refused_with_the_remedy(monkeypatch
     def refuse(*_, **__):
         raise ValueError("scalar parameters")
 
-    monkeypatch.setattr(parallel, "init_device_mesh", lambda *_: None)
-    monkeypatch.setattr(parallel, "fully_shard", refuse)
+    monkeypatch.setattr("torch.distributed.device_mesh.init_device_mesh", lambda *_: None)
+    monkeypatch.setattr("torch.distributed.fsdp.fully_shard", refuse)
     monkeypatch.setattr(parallel.dist, "broadcast", lambda *_, **__: None)
     with pytest.raises(ConfigError, match=r"train\.parallel = 'fsdp'.*scalar parameters; use 'ddp'"):
         parallel.shard(nn.Linear(2, 2), torch.device("cpu"), 2)

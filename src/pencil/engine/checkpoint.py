@@ -4,7 +4,8 @@ A checkpoint is a folder ``step-0000001234``. It is written under another name, 
 checksums in ``complete.json``, and only then is it renamed. A folder without that list, or whose files differ from
 it, is not a checkpoint. Everything DCP writes is a tensor; what is not (the progress of a run) is JSON in a tensor of
 bytes. Label rows lie beside in raw files (``row_files``). DCP reads its own index with pickle, so the index is first
-passed through an unpickler that knows DCP's record types and nothing else.
+passed through an unpickler that knows DCP's record types and nothing else. DCP is imported by what uses it: its import
+takes half as long as all of torch, and commands that only look at results do without.
 """
 
 from __future__ import annotations
@@ -23,10 +24,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.checkpoint.filesystem import FileSystemReader
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
-from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
 from pencil.engine.runtime import Group, Runtime
@@ -82,6 +79,8 @@ class Checkpoints:
 
     def load(self, path: Path, state: State) -> None:
         """Fill the tensors of ``state``, in place, from a checkpoint."""
+        from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
+
         problem = None if path == self._whole else self._damage(path)
         if problem is not None:
             raise RunError(f"checkpoint {path} cannot be loaded: {problem}; resume from an older one")
@@ -96,6 +95,8 @@ class Checkpoints:
         return problem or ("another rank found a file damaged" if found[0] else None)
 
     def _save(self, step: int, state: State, rows: RowSnapshot | None, group: Group) -> Path:
+        from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
+
         final = self.folder / f"step-{step:010d}"
         partial = self.folder / f".{final.name}.partial"
         if self._runtime.is_main:
@@ -155,6 +156,9 @@ def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
 
 def tensors_in(path: Path, prefix: str) -> State:
     """Empty tensors, shaped as the checkpoint's entries under ``prefix``, for ``Checkpoints.load`` to fill."""
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
     check_index(path / ".metadata")
     index = FileSystemReader(path).read_metadata().state_dict_metadata
     return {

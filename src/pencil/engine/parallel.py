@@ -1,23 +1,25 @@
 """One network trained by many ranks: DDP keeps it whole on each, FSDP2 leaves each a shard. Both average gradients.
 
-A network is made parallel once, before its optimiser is: under FSDP the optimiser must hold the shards.
+A network is made parallel once, before its optimiser is: under FSDP the optimiser must hold the shards. FSDP is
+imported where a network is sharded: its import takes half as long as all of torch, and few commands shard.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from pencil.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
 
 Parallel = Literal["ddp", "fsdp"]
 ENOUGH = 1 << 20  # parameters that are worth a gathering of their own
@@ -33,6 +35,9 @@ def shard(model: nn.Module, device: torch.device, world_size: int) -> nn.Module:
 
     Parameters are cut along their first dimension, which need not be divisible by the number of ranks.
     """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), src=0)  # as DDP does: shards of unlike networks make none
     mesh = init_device_mesh(device.type, (world_size,))
@@ -79,9 +84,15 @@ def backbone(network: nn.Module) -> nn.Module:
     return network.module if isinstance(network, DistributedDataParallel) else network
 
 
+def is_sharded(network: nn.Module) -> TypeGuard[FSDPModule]:
+    """Whether FSDP has it; nothing is sharded where FSDP was never imported."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and isinstance(network, fsdp.FSDPModule)
+
+
 def is_parallel(network: nn.Module) -> bool:
     """Whether ranks that train this network agree on its gradients."""
-    return isinstance(network, DistributedDataParallel | FSDPModule)
+    return isinstance(network, DistributedDataParallel) or is_sharded(network)
 
 
 @contextlib.contextmanager
@@ -91,22 +102,26 @@ def synchronised(network: nn.Module, *, last: bool) -> Iterator[None]:
         with network.no_sync():
             yield
     else:
-        if isinstance(network, FSDPModule):
+        if is_sharded(network):
             network.set_requires_gradient_sync(last)
         yield
 
 
 def release(network: nn.Module) -> None:
     """Give back what a forward pass without a backward pass has gathered."""
-    if isinstance(network, FSDPModule):
+    if is_sharded(network):
         network.reshard()
 
 
 def whole_weights(network: nn.Module) -> dict[str, Tensor]:
     """The backbone's state on the CPU; where it is sharded every rank must ask, and the main one gets it."""
-    if isinstance(network, FSDPModule):
-        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        state = get_model_state_dict(network, options=options)
-    else:
-        state = backbone(network).state_dict()
+    sharded: bool = is_sharded(network)
+    state = _gathered_state(network) if sharded else backbone(network).state_dict()
     return {name: value.cpu() for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def _gathered_state(network: nn.Module) -> dict[str, Any]:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return get_model_state_dict(network, options=options)
