@@ -102,6 +102,39 @@ def test_a_card_says_what_the_network_sees(make_config):
     assert card.mean == preparation.normalize.mean
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_sgd_steps_as_torchs_plain_one_does_however_weights_lie(channels_last):
+    def weights_after(make):
+        layers = torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten(), torch.nn.Linear(80, 7)
+        model = torch.nn.Sequential(*layers)
+        with torch.no_grad():
+            for number, weight in enumerate(model.parameters()):
+                weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)))
+        if channels_last:
+            model = model.to(memory_format=torch.channels_last)
+        optimizer = make(model)
+        for step in range(4):
+            inputs = torch.randn(8, 3, 6, 6, generator=torch.Generator().manual_seed(step))
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
+        return [weight.detach() for weight in model.parameters()]
+
+    def ours(model):
+        optimizer = build_optimizer(Optimizer(momentum=0.9, weight_decay=0.01), model)
+        assert optimizer.param_groups[0]["fused"] is not channels_last
+        optimizer.param_groups[0]["lr"] = 0.001
+        return optimizer
+
+    plain = weights_after(
+        lambda model: torch.optim.SGD(
+            model.parameters(), lr=0.001, momentum=0.9, weight_decay=0.01, fused=False
+        )
+    )
+    for got, wanted in zip(weights_after(ours), plain, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-7)
+
+
 def test_optimisers_are_as_asked_with_the_rate_left_to_the_phases():
     model = torch.nn.Linear(2, 2)
     sgd = build_optimizer(Optimizer(momentum=0.5, nesterov=True, weight_decay=0.01), model)

@@ -99,8 +99,10 @@ class Normalize:
         unit = 255.0 if inputs.dtype == torch.uint8 else 1.0
         mean = _constant(self.mean, inputs.device).view(shape)
         std = _constant(self.std, inputs.device).view(shape)
-        # One copy, then in place: a batch passes through memory three times, not five.
-        return inputs.to(torch.float32, copy=True).sub_(mean * unit).div_(std * unit)
+        values = inputs.float()
+        # One new tensor, then in place; the caller's is never written to.
+        centred = values - mean * unit if values is inputs else values.sub_(mean * unit)
+        return centred.div_(std * unit)
 
 
 @lru_cache(maxsize=8)

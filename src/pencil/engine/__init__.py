@@ -5,7 +5,7 @@ from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard, read_json_lines
 from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop, Training
-from pencil.engine.parallel import whole_weights
+from pencil.engine.parallel import is_sharded, whole_weights
 from pencil.engine.runtime import Runtime, is_lost_rank
 from pencil.engine.trackers import Mlflow, WeightsAndBiases
 
@@ -27,6 +27,7 @@ __all__ = [
     "accuracy",
     "fitting_method",
     "is_lost_rank",
+    "is_sharded",
     "predictions",
     "read_json_lines",
     "whole_weights",

@@ -110,6 +110,9 @@ class LabelLearner:
             self.method = fitting_method(method, choice, self.num_classes)
             store = choice.make(len(given), width, folder)
         self.store: RowStore[Any] = store
+        self._mixing = (
+            method if isinstance(method, Mixing) else None
+        )  # asked in every step, and slow to find out
         self.shared = method.start_shared(self.num_classes) if isinstance(method, Surveying) else {}
         self.before_write: Callable[[Tensor], None] | None = None  # hears which rows are about to change
         self.epoch: float = 0.0
@@ -153,14 +156,12 @@ class LabelLearner:
     @property
     def mixing(self) -> Mixing | None:
         """The method, where it learns from mixed examples at this moment."""
-        if isinstance(self.method, Mixing) and self.method.mixes(self.moment):
-            return self.method
-        return None
+        return self._mixing if self._mixing is not None and self._mixing.mixes(self.moment) else None
 
     def guess(self, logits: Tensor, rows: Tensor) -> Guess:
         """What a method that mixes shall learn from a batch, from logits (M, B, N, C) of its views."""
-        assert isinstance(self.method, Mixing)
-        return self.method.guess(*self._of_batch(logits, rows.cpu()))
+        assert self._mixing is not None
+        return self._mixing.guess(*self._of_batch(logits, rows.cpu()))
 
     def loss(self, logits: Tensor, rows: Tensor, *, reduction: str = "mean") -> Tensor:
         """The loss of a batch; its label update waits for ``step``.
@@ -268,8 +269,8 @@ def fitting_method(method: Method[Any], choice: StoreChoice, num_classes: int) -
 
 def _refuse_repeated_rows(visits: Sequence[_Visit]) -> None:
     """A row written twice would keep only one of its updates."""
-    rows = torch.cat([visit.rows for visit in visits]) if visits else torch.empty(0)
-    if rows.unique().numel() != rows.numel():
+    rows = [row for visit in visits for row in visit.rows.tolist()]
+    if len(set(rows)) != len(rows):
         raise DataError("a row appears twice between two steps; draw batches without replacement")
 
 

@@ -311,9 +311,9 @@ class Loop:
         """Save if it is time; True when the loop must end here."""
         job = self.training
         due = time.monotonic() - self._saved_at >= job.checkpoint_seconds
-        wishes = job.runtime.total(torch.tensor([float(stop.requested), float(due)]))
+        stopping, due = job.runtime.any_of(stop.requested, due)
         more = self.step < self.total_steps  # after the last step there is nothing left to stop
-        stopping, due = more and bool(wishes[0] > 0), bool(wishes[1] > 0)
+        stopping = stopping and more
         if job.checkpoint_steps is not None:
             due = due or self.step % job.checkpoint_steps == 0
         if more and (stopping or due):

@@ -117,6 +117,12 @@ class Runtime:
         dist.all_reduce(moved)
         return moved.cpu()
 
+    def any_of(self, *flags: bool) -> list[bool]:
+        """Which of the flags are set on any rank; one process asks nobody, for this is done in every step."""
+        if self.world_size == 1:
+            return list(flags)
+        return [bool(count > 0) for count in self.total(torch.tensor(flags, dtype=torch.float32))]
+
     def agree_on_buffers(self, model: nn.Module) -> None:
         """Rank 0's buffers everywhere: batch norm's averages follow each rank's own batches."""
         if self.world_size > 1:

@@ -25,7 +25,7 @@ from pencil.data import (
     mixed_seed,
 )
 from pencil.data.sampler import WINDOW
-from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
+from pencil.engine import Checkpoints, LabelLearner, Runtime, Training, is_sharded
 from pencil.errors import ConfigError, RunError
 from pencil.methods import AnyMethod, CoTeaching, DivideMix, Forward
 from pencil.models import PAIR, build_model
@@ -235,7 +235,16 @@ def build_optimizer(section: OptimizerSection, model: nn.Module) -> torch.optim.
         momentum=section.momentum,
         nesterov=section.nesterov,
         weight_decay=section.weight_decay,
+        fused=_lies_plainly(model),
     )
+
+
+def _lies_plainly(model: nn.Module) -> bool:
+    """Whether torch's fused step, twice as fast, may be taken: it goes through memory in order, whatever the strides.
+
+    Gradients have the strides of their weights, so it is enough that those are contiguous (and no shards).
+    """
+    return not is_sharded(model) and all(weight.is_contiguous() for weight in model.parameters())
 
 
 def build_preparation(config: RunConfig, train: Examples, runtime: Runtime) -> Preparation:
