@@ -4,10 +4,11 @@ from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard, read_json_lines
 from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
-from pencil.engine.loop import Loop, Training
+from pencil.engine.loop import Loop
 from pencil.engine.parallel import is_sharded, whole_weights
 from pencil.engine.runtime import Runtime, is_lost_rank
 from pencil.engine.trackers import Mlflow, WeightsAndBiases
+from pencil.engine.training import Training
 
 __all__ = [
     "Checkpoints",

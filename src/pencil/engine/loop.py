@@ -10,72 +10,26 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
 from pencil.algorithm import total_epochs
-from pencil.data.examples import Examples
 from pencil.data.loader import fetch_batches
-from pencil.data.ownership import span
-from pencil.data.prepare import Preparation
-from pencil.data.sampler import EpochSampler, Stretch
-from pencil.engine.checkpoint import Checkpoints
-from pencil.engine.evaluate import accuracy, equal_passes, predictions
-from pencil.engine.events import Clock, Events
-from pencil.engine.learner import LabelLearner
+from pencil.data.sampler import Stretch
+from pencil.engine.evaluate import equal_passes, predictions
+from pencil.engine.events import Clock
 from pencil.engine.mixing import mixed_losses
-from pencil.engine.parallel import backbone, is_parallel, synchronised
+from pencil.engine.parallel import is_parallel, synchronised
 from pencil.engine.row_files import RowSnapshot, read_rows
-from pencil.engine.runtime import Runtime
 from pencil.engine.signals import StopRequest
 from pencil.engine.state import restore, snapshot
 from pencil.engine.tally import Tally
+from pencil.engine.training import Training
 from pencil.errors import RunError
 from pencil.models import apart
-
-
-@dataclass(kw_only=True)
-class Training:
-    """All parts of a training, put together by ``pencil.run``.
-
-    ``model`` is the network as ``Runtime.network`` makes it, before its optimiser. ``train`` holds the examples this
-    rank owns, numbered from 0 as in its label store; ``rows`` are their numbers among the examples of all ranks.
-    ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
-    """
-
-    runtime: Runtime
-    model: nn.Module
-    optimizer: Optimizer
-    learner: LabelLearner
-    sampler: EpochSampler
-    preparation: Preparation
-    train: Examples
-    rows: Tensor
-    validation: Examples | None = None
-    test: Examples | None = None
-    weights: Tensor | None = None
-    checkpoints: Checkpoints | None = None
-    checkpoint_seconds: float = 300.0
-    checkpoint_steps: int | None = None
-    events: Events = field(default_factory=Events)
-    accumulate: int = 1
-    workers: int = 0
-    evaluate_every: int = 1
-    compile: bool = False
-
-    @property
-    def backbone(self) -> nn.Module:
-        """The model itself, without what makes it parallel."""
-        return backbone(self.model)
-
-    @property
-    def owned(self) -> range:
-        """The positions of this rank's rows in the fixed order of all rows."""
-        return span(self.sampler.num_rows, self.sampler.rank, self.sampler.world_size)
 
 
 class Loop:
@@ -288,24 +242,9 @@ class Loop:
         self._tell("epoch", **metrics)
 
     def _accuracies(self, epoch: int) -> dict[str, float]:
-        job = self.training
-        last = epoch + 1 == total_epochs(job.learner.phases)
-        if not last and (epoch + 1) % job.evaluate_every:
-            return {}
-        measured: dict[str, float] = {}
-        job.runtime.agree_on_buffers(job.backbone)
-        for name, examples in (("validation_accuracy", job.validation), ("test_accuracy", job.test)):
-            if examples is not None:
-                measured[name] = accuracy(job.backbone, examples, job.preparation, job.runtime)
-        if job.train.reference is not None:
-            measured["labels_correct"] = self._labels_correct(job.train.reference)
-        return measured
-
-    def _labels_correct(self, reference: Tensor) -> float:
-        """How many labels are right now, where the truth is known: for measuring only."""
-        right = (self.training.learner.labels().suggested == reference).sum()
-        counts = self.training.runtime.total(torch.tensor([int(right), len(reference)], dtype=torch.float64))
-        return float(counts[0] / counts[1])
+        last = epoch + 1 == total_epochs(self.training.learner.phases)
+        due = last or (epoch + 1) % self.training.evaluate_every == 0
+        return self.training.accuracies() if due else {}
 
     def _after_step(self, stop: StopRequest) -> bool:
         """Save if it is time; True when the loop must end here."""

@@ -1,0 +1,76 @@
+"""What a training is made of, and how right its network and labels are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from pencil.data.examples import Examples
+from pencil.data.ownership import span
+from pencil.data.prepare import Preparation
+from pencil.data.sampler import EpochSampler
+from pencil.engine.checkpoint import Checkpoints
+from pencil.engine.evaluate import accuracy
+from pencil.engine.events import Events
+from pencil.engine.learner import LabelLearner
+from pencil.engine.parallel import backbone
+from pencil.engine.runtime import Runtime
+
+
+@dataclass(kw_only=True)
+class Training:
+    """All parts of a training, put together by ``pencil.run``.
+
+    ``model`` is the network as ``Runtime.network`` makes it, before its optimiser. ``train`` holds the examples this
+    rank owns, numbered from 0 as in its label store; ``rows`` are their numbers among the examples of all ranks.
+    ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
+    """
+
+    runtime: Runtime
+    model: nn.Module
+    optimizer: Optimizer
+    learner: LabelLearner
+    sampler: EpochSampler
+    preparation: Preparation
+    train: Examples
+    rows: Tensor
+    validation: Examples | None = None
+    test: Examples | None = None
+    weights: Tensor | None = None
+    checkpoints: Checkpoints | None = None
+    checkpoint_seconds: float = 300.0
+    checkpoint_steps: int | None = None
+    events: Events = field(default_factory=Events)
+    accumulate: int = 1
+    workers: int = 0
+    evaluate_every: int = 1
+    compile: bool = False
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The model itself, without what makes it parallel."""
+        return backbone(self.model)
+
+    @property
+    def owned(self) -> range:
+        """The positions of this rank's rows in the fixed order of all rows."""
+        return span(self.sampler.num_rows, self.sampler.rank, self.sampler.world_size)
+
+    def accuracies(self) -> dict[str, float]:
+        """Of the network on what is held out, and of the labels where the truth is known: for measuring only."""
+        measured: dict[str, float] = {}
+        self.runtime.agree_on_buffers(self.backbone)
+        for name, examples in (("validation_accuracy", self.validation), ("test_accuracy", self.test)):
+            if examples is not None:
+                measured[name] = accuracy(self.backbone, examples, self.preparation, self.runtime)
+        if self.train.reference is not None:
+            measured["labels_correct"] = self._labels_correct(self.train.reference)
+        return measured
+
+    def _labels_correct(self, reference: Tensor) -> float:
+        right = (self.learner.labels().suggested == reference).sum()
+        counts = self.runtime.total(torch.tensor([int(right), len(reference)], dtype=torch.float64))
+        return float(counts[0] / counts[1])
