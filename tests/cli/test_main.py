@@ -163,6 +163,14 @@ def test_labels_and_predictions_are_tables_by_id(pencil, finished, points, tmp_p
     assert {row["suggested_label"] for row in predictions} == {"cat, big", "żółć", "cow"}
 
 
+def test_predictions_of_rows_without_labels_have_no_column_for_them(pencil, finished, points, tmp_path):
+    np.save(tmp_path / "new.npy", np.load(points)["X"][:4])
+    pencil("predict", finished, tmp_path / "new.npy", "--out", tmp_path / "new.csv")
+    lines = (tmp_path / "new.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "id,suggested_label,confidence"
+    assert [line.partition(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
+
+
 def test_noise_written_to_a_file_trains_like_noise_made_on_the_way(pencil, points, tmp_path):
     before = points.read_bytes()
     result = pencil("noise", points, "--noise", "symmetric:0.4", "--seed", 5, "--out", tmp_path / "noisy.csv")

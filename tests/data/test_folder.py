@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pencil import errors
-from pencil.data.folder import ImageFiles, read_image_folder
+from pencil.data.folder import ImageFiles, read_image_folder, read_images_alone
 from pencil.errors import DataError, MissingExtraError
 
 Image = pytest.importorskip("PIL.Image")
@@ -207,3 +207,16 @@ def test_without_pillow_the_command_to_install_it_is_told(monkeypatch):
     monkeypatch.setattr(errors.importlib, "import_module", fail)
     with pytest.raises(MissingExtraError, match=r"PIL is needed to decode images; .*\[images\]"):
         ImageFiles([])
+
+
+def test_images_in_one_folder_have_no_labels_and_folders_name_classes(tmp_path):
+    for name in ("b.png", "a.png", ".hidden.png"):
+        paint(tmp_path / "flat" / name)
+    (tmp_path / "flat" / "notes.txt").write_text("no image")
+    found = read_images_alone(tmp_path / "flat", size=4)
+    assert list(found.ids) == ["a.png", "b.png"]
+    assert found.inputs.fetch(torch.arange(len(found))).shape == (2, 3, 4, 4)
+    assert read_images_alone(tmp_path) is None
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty: no images and no class folders"):
+        read_images_alone(tmp_path / "empty")

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pencil.data.manifest import read_manifest
+from pencil.data.manifest import read_manifest, read_paths_alone
 from pencil.errors import DataError
 
 Image = pytest.importorskip("PIL.Image")
@@ -207,3 +207,13 @@ def test_a_broken_parquet_file(folder):
     (folder / "table.parquet").write_text("not parquet")
     with pytest.raises(DataError, match="cannot be read as a table"):
         read_manifest(folder / "table.parquet")
+
+
+def test_a_table_of_paths_alone_has_no_labels(table):
+    found = read_paths_alone(table("path,note\nimg/a.png,new\nimg/c.png,new\n"))
+    assert list(found.ids) == ["img/a.png", "img/c.png"]
+    assert found.inputs.fetch(torch.tensor([1]))[0, 0, 0, 0] == 2
+    for columns in ("path,label", "path,votes", "path,votes_cat", "file,note"):
+        assert read_paths_alone(table(f"{columns}\nimg/a.png,1\n")) is None
+    with pytest.raises(DataError, match=r"row 1, column 'path': no file 'z\.png'"):
+        read_paths_alone(table("path,note\nz.png,\n"))

@@ -149,6 +149,27 @@ def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished
     assert given == {"numbered": ["cow, small", "żółć", "cat", "żółć"], "named": ["ant", "dog"]}
 
 
+def test_rows_without_labels_are_predicted_as_those_with_them(finished, points, tmp_path):
+    arrays = np.load(points)
+    np.save(tmp_path / "new.npy", arrays["X_test"])
+    np.savez(tmp_path / "new.npz", X=arrays["X_test"], ids=np.array([f"new {row}" for row in range(30)]))
+    (labelled,), _ = predict(finished, FeaturesData(kind="features", path=str(points)), "test")
+    for name, first in (("new.npy", "0"), ("new.npz", "new 0")):
+        data = FeaturesData(kind="features", path=str(tmp_path / name))
+        (chunk,), _ = predict(finished, data)
+        assert torch.equal(chunk.distribution, labelled.distribution)
+        assert (chunk.given, chunk.ids[0]) == ((), first)
+        with pytest.raises(ConfigError, match=rf"--split test: .*{name} has no labels.*leave --split out"):
+            predict(finished, data, "test")
+
+
+def test_labels_that_a_file_shows_are_not_overlooked(finished, points, tmp_path):
+    arrays = np.load(points)
+    np.savez(tmp_path / "half.npz", X=arrays["X"], y_test=arrays["y_test"])
+    with pytest.raises(DataError, match="expected for labels one of"):
+        predict(finished, FeaturesData(kind="features", path=str(tmp_path / "half.npz")))
+
+
 def test_data_of_another_shape_is_refused_before_anything_is_written(finished, tmp_path, manifest):
     np.savez(tmp_path / "wide.npz", X=np.ones((4, 9), "f4"), y=np.arange(4) % 2)
     wide = FeaturesData(kind="features", path=str(tmp_path / "wide.npz"))

@@ -96,7 +96,7 @@ def test_a_card_says_what_the_network_sees(make_config):
     )
     preparation = build_preparation(config, images(), RUNTIME)
     card = model_card(config, images(), preparation)
-    assert card.input_shape == input_shape(images(), preparation) == (3, 6, 6)
+    assert card.input_shape == input_shape(images().inputs, preparation) == (3, 6, 6)
     assert (card.name, card.args, card.crop) == ("small_cnn", {"widths": [2, 2, 2]}, 6)
     assert card.class_names == ("a", "b")
     assert card.mean == preparation.normalize.mean

@@ -133,8 +133,8 @@ def predict(
 ) -> None:
     """Predict every example of DATA with RUN's model.
 
-    DATA is read like the run's own data, and carries labels as that does. --set changes how it is read, for example
-    --set labels=FILE.
+    DATA is read like the run's own data. It may have labels, which are then written beside the predictions, or none: an
+    .npy or .npz of features, images in one folder, or a table of their paths. --set changes how it is read.
     """
     from pencil.cli.settings import data_section
     from pencil.results import write_labels

@@ -12,15 +12,16 @@ from pencil.data.examples import (
     RowNumbers,
     Splits,
     TensorInputs,
+    Unlabelled,
     blocks_of,
     original,
 )
-from pencil.data.features import read_features
-from pencil.data.folder import read_image_folder
+from pencil.data.features import read_features, read_features_alone
+from pencil.data.folder import read_image_folder, read_images_alone
 from pencil.data.idx import read_idx
 from pencil.data.label_files import read_label_file, read_trusted_file, write_label_file
 from pencil.data.loader import fetch_batches
-from pencil.data.manifest import read_manifest
+from pencil.data.manifest import read_manifest, read_paths_alone
 from pencil.data.noise import (
     cifar10_matrix,
     circular_matrix,
@@ -47,6 +48,7 @@ __all__ = [
     "RowNumbers",
     "Splits",
     "TensorInputs",
+    "Unlabelled",
     "blocks_of",
     "channel_statistics",
     "cifar10_matrix",
@@ -60,10 +62,13 @@ __all__ = [
     "read_clothing1m",
     "read_cub200",
     "read_features",
+    "read_features_alone",
     "read_idx",
     "read_image_folder",
+    "read_images_alone",
     "read_label_file",
     "read_manifest",
+    "read_paths_alone",
     "read_shards",
     "read_trusted_file",
     "span",

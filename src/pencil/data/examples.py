@@ -187,6 +187,17 @@ class Examples:
 
 
 @dataclass(frozen=True)
+class Unlabelled:
+    """Rows that came without labels, to predict: inputs by row, and what identifies each row to its owner."""
+
+    inputs: Inputs
+    ids: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
 class Splits:
     """What a data source offers: examples to train on and, where it has them, examples to test on.
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs
+from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs, Unlabelled
 from pencil.data.label_files import as_tensor, load_array, npz_keys, read_label_file
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
@@ -30,6 +30,9 @@ FEATURE_ROLES: Mapping[str, tuple[str, ...]] = {
     "test_ids": ("test_files", "test_ids"),
 }
 """What an array can be, and the names under which it is looked for in an ``.npz``."""
+
+_TELLING = ("labels", "test_features", "test_labels", "is_train")
+"""Roles by which a file shows that it is a labelled data set."""
 
 _BLOCK = 65536
 """Rows checked at once, so that a mapped file larger than memory is never held whole."""
@@ -64,6 +67,23 @@ def read_features(
     if "is_train" in arrays:
         return _split(whole, arrays["is_train"], path)
     return Splits(whole, _examples(arrays, "test_", names, path) if "test_features" in arrays else None)
+
+
+def read_features_alone(path: Path, keys: Mapping[str, str] | None = None) -> Unlabelled | None:
+    """Features (N, D) of an ``.npy``, or of an ``.npz`` that tells nothing of labels or splits; None of another."""
+    if path.suffix.lower() == ".npz":
+        found, asked = npz_keys(path), dict(keys or {})
+        telling = [name for role in _TELLING for name in (asked.get(role), *FEATURE_ROLES[role])]
+        chosen = {role: _choose(found, role, asked.get(role), path) for role in ("features", "ids")}
+        if not chosen["features"] or set(telling) & set(found):
+            return None
+        arrays = {role: load_array(path, key) for role, key in chosen.items() if key}
+    elif path.suffix.lower() == ".npy":
+        arrays = {"features": load_array(path)}
+    else:
+        return None
+    values = _features(arrays, "", path)
+    return Unlabelled(TensorInputs(values), _ids(arrays, "", len(values), path))
 
 
 def _read_arrays(path: Path, keys: dict[str, str], *, own_labels: bool) -> Arrays:
@@ -146,19 +166,24 @@ def _class_count(labels: NDArray[Any], path: Path) -> int:
 
 def _examples(arrays: Arrays, split: str, names: tuple[str, ...], path: Path) -> Examples:
     """One split; its roles begin with ``split``, "" or "test_"."""
-    features, labels = arrays[f"{split}features"], arrays[f"{split}labels"]
-    values = as_tensor(features, f"{path}: {split}features")
-    if values.dim() < 2 or not len(values):
-        raise DataError(
-            f"{path}: {split}features must be (N, D) with N > 0, found shape {tuple(values.shape)}"
-        )
+    values, labels = _features(arrays, split, path), arrays[f"{split}labels"]
     if labels.ndim not in (1, 2) or len(labels) != len(values):
         raise DataError(
             f"{path}: {split}labels must be (N,) or (N, C) with N = {len(values)}, found shape {labels.shape}"
         )
-    _check_finite(values, f"{path}: {split}features")
     given = GivenLabels.of(as_tensor(labels, f"{path}: {split}labels"), len(names))
     return Examples(TensorInputs(values), given, names, _ids(arrays, split, len(values), path))
+
+
+def _features(arrays: Arrays, split: str, path: Path) -> Tensor:
+    """Features (N, D), checked."""
+    values = as_tensor(arrays[f"{split}features"], f"{path}: {split}features")
+    if values.dim() < 2 or not len(values):
+        raise DataError(
+            f"{path}: {split}features must be (N, D) with N > 0, found shape {tuple(values.shape)}"
+        )
+    _check_finite(values, f"{path}: {split}features")
+    return values
 
 
 def _ids(arrays: Arrays, split: str, rows: int, path: Path) -> Sequence[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pencil.data.examples import Examples, Splits
+from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.images import IMAGE_SUFFIXES, Extent, ImageDecoder
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
@@ -124,6 +124,16 @@ def read_image_folder(
     return Splits(*splits)
 
 
+def read_images_alone(root: Path, size: int | None = None, channels: int = 3) -> Unlabelled | None:
+    """The images that lie in ``root`` itself, by name; None where it has folders, which name classes."""
+    if not root.is_dir() or _entries(root, folders=True):
+        return None
+    ids = _named_as_images(root)
+    if not ids:
+        raise DataError(f"{root}: no images and no class folders in it")
+    return Unlabelled(ImageFiles(ids, size, channels, root), ids)
+
+
 def _split_folders(root: Path, test_split: str | None) -> tuple[str, str | None]:
     """Train and test folders under root; "" is root itself. A train folder without folders is a class."""
     if not (root / "train").is_dir() or not _entries(root / "train", folders=True):
@@ -164,12 +174,16 @@ def _images(root: Path, folder: str) -> list[str]:
         raise DataError(
             f"{path}: holds the folder {nested[0]}; images must lie directly in their class folder"
         )
-    images = [name for name in _entries(path, folders=False) if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+    images = _named_as_images(path)
     if not images:
         raise DataError(
             f"{path}: no images ({', '.join(sorted(IMAGE_SUFFIXES))}); fill or remove the class folder"
         )
     return [f"{folder}/{name}" for name in images]
+
+
+def _named_as_images(path: Path) -> list[str]:
+    return [name for name in _entries(path, folders=False) if Path(name).suffix.lower() in IMAGE_SUFFIXES]
 
 
 def _entries(path: Path, *, folders: bool) -> list[str]:

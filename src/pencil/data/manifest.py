@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pencil.data.examples import Examples, Splits
+from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.folder import TEST_SPLITS, ImageFiles
 from pencil.errors import DataError, need
 from pencil.stores import GivenLabels
@@ -92,6 +92,18 @@ def read_manifest(
     return _splits(whole, [row.split for row in rows], test_split, path)
 
 
+def read_paths_alone(path: Path, size: int | None = None, channels: int = 3) -> Unlabelled | None:
+    """The images of a table that has ``path`` but neither labels nor votes; None of another table."""
+    table, problems = _read_table(path), _Problems(path)
+    if "path" not in table[0] or _tells_labels(table[0]):
+        return None
+    rows = [_Row(_text(cells["path"]), "", {}, "", trusted=False) for cells in table]
+    _check_paths(rows, path.parent, problems)
+    problems.check()
+    ids = [row.path for row in rows]
+    return Unlabelled(ImageFiles(ids, size, channels, path.parent), ids)
+
+
 def _read_table(path: Path) -> list[dict[str, Any]]:
     try:
         match path.suffix.lower():
@@ -126,10 +138,14 @@ def _parse_table(
 def _check_columns(cells: Cells, path: Path) -> None:
     columns = [name for name in cells if name is not None]
     votes = [name for name in columns if name.startswith(_VOTES)]
-    if "path" not in columns or not ("label" in columns or "votes" in columns or votes):
+    if "path" not in columns or not _tells_labels(cells):
         raise DataError(f"{path}: found the columns {', '.join(columns)}; expected path and label (or votes)")
     if "votes" in columns and votes:
         raise DataError(f"{path}: votes are told twice, by the columns votes and {votes[0]}; keep one kind")
+
+
+def _tells_labels(cells: Cells) -> bool:
+    return any(name in ("label", "votes") or name.startswith(_VOTES) for name in cells if name is not None)
 
 
 def _parse_row(number: int, cells: Cells, class_names: Sequence[str] | None, problems: _Problems) -> _Row:

@@ -33,7 +33,7 @@ class LabelChunk:
 
     Attributes:
         ids: What identifies each row.
-        given: The name of the class that came with each row.
+        given: The name of the class that came with each row; () where rows came without.
         distribution: (B, C) float32, the belief about the true class; whole, or cut to its largest entries.
         trusted: (B,) bool, rows whose given label was known to be right; None for none.
         decisions: What somebody decided about each row, "" where nobody did; None for a run without a review.
@@ -89,13 +89,13 @@ Columns = dict[str, list[str] | list[float]]
 
 def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) -> Columns:
     best = chunk.distribution.max(dim=1)
-    columns: Columns = {
-        "id": list(chunk.ids),
-        "given_label": list(chunk.given),
-        "suggested_label": [class_names[index] for index in best.indices.tolist()],
-        "confidence": [round(value, 6) for value in best.values.tolist()],
-        "verdict": chunk.verdict_names(class_names),
-    }
+    columns: Columns = {"id": list(chunk.ids)}
+    if chunk.given:
+        columns["given_label"] = list(chunk.given)
+    columns["suggested_label"] = [class_names[index] for index in best.indices.tolist()]
+    columns["confidence"] = [round(value, 6) for value in best.values.tolist()]
+    if chunk.given:
+        columns["verdict"] = chunk.verdict_names(class_names)
     if chunk.decisions is not None:
         columns["decision"] = list(chunk.decisions)
     if distribution:

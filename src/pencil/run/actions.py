@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pencil.config import RunConfig
 from pencil.config.schema import Data
-from pencil.data import Examples, Preparation, Splits
+from pencil.data import Examples, Inputs, Preparation, Splits, Unlabelled
 from pencil.engine import (
     JsonLines,
     Listener,
@@ -46,7 +46,7 @@ from pencil.run.build import (
 )
 from pencil.run.directory import RunDirectory
 from pencil.run.label_table import LabelTable
-from pencil.run.sources import Prepared, prepare_examples, read_splits
+from pencil.run.sources import Prepared, prepare_examples, read_splits, read_unlabelled
 
 
 def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
@@ -104,21 +104,24 @@ def evaluate(directory: RunDirectory, split: str = "test") -> dict[str, Any]:
 def predict(
     directory: RunDirectory, data: Data, split: str = "train"
 ) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
-    """Predictions of the trained backbone for every example of a data source, in order, and the class names."""
+    """Predictions of the trained backbone for every row of a data source, in order, and the class names.
+
+    The data may have labels or not; without them it has no splits either.
+    """
     directory.require_finished()
     runtime = build_runtime(directory.config)
     model, preparation, card = trained_network(directory, runtime)
-    examples = _split(read_splits(data), split, data.path)
-    _check_inputs(examples, preparation, card, data.path)
-    names = _names_of_given(examples.class_names, card.class_names)
-    given = examples.labels.hard
+    unlabelled = read_unlabelled(data)
+    if unlabelled is not None and split != "train":
+        raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
+    examples = unlabelled or _split(read_splits(data), split, data.path)
+    _check_inputs(examples.inputs, preparation, card, data.path)
+    given = _given_names(examples, card.class_names)
 
     def chunks() -> Iterator[LabelChunk]:
         rows = torch.arange(len(examples))
         for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime):
-            numbers = batch.tolist()
-            labels = [names[label] for label in given[batch].tolist()]
-            yield LabelChunk([examples.ids[n] for n in numbers], labels, probs)
+            yield LabelChunk([examples.ids[n] for n in batch.tolist()], given(batch), probs)
 
     return chunks(), card.class_names
 
@@ -219,14 +222,24 @@ def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:
     return examples
 
 
-def _check_inputs(examples: Examples, preparation: Preparation, card: ModelCard, path: str) -> None:
+def _check_inputs(inputs: Inputs, preparation: Preparation, card: ModelCard, path: str) -> None:
     remedy = f"the model takes inputs {card.input_shape}; predict on data like the run's own"
     try:
-        shape = input_shape(examples, preparation)
+        shape = input_shape(inputs, preparation)
     except PencilError as error:
         raise DataError(f"{path}: {remedy} ({error})") from error
     if shape != card.input_shape:
         raise DataError(f"{path}: one input is {shape}, but {remedy}")
+
+
+def _given_names(
+    examples: Examples | Unlabelled, known: tuple[str, ...]
+) -> Callable[[Tensor], Sequence[str]]:
+    """The names of some rows' given labels; none where the rows came without."""
+    if isinstance(examples, Unlabelled):
+        return lambda rows: ()
+    names, given = _names_of_given(examples.class_names, known), examples.labels.hard
+    return lambda rows: [names[label] for label in given[rows].tolist()]
 
 
 def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pencil.config.schema import Optimizer as OptimizerSection
 from pencil.data import (
     EpochSampler,
     Examples,
+    Inputs,
     Normalize,
     Order,
     Preparation,
@@ -199,10 +200,10 @@ def build_network(
     field, name = ("model.name", config.model.name) if make is None else ("module", make.__name__)
     with torch.random.fork_rng(devices=[]), users_code(field, name):
         torch.manual_seed(mixed_seed(config.seed, WEIGHTS))
-        shape = input_shape(train, preparation)
+        shape = input_shape(train.inputs, preparation)
         model = (make or _maker(config))(shape, train.num_classes)
         model = runtime.place(model)
-        _check_logits(model, _first(train, preparation), train.num_classes, f"{field} = {name!r}")
+        _check_logits(model, _first(train.inputs, preparation), train.num_classes, f"{field} = {name!r}")
     return model
 
 
@@ -258,13 +259,13 @@ def build_preparation(config: RunConfig, train: Examples, runtime: Runtime) -> P
     )
 
 
-def input_shape(train: Examples, preparation: Preparation) -> tuple[int, ...]:
+def input_shape(inputs: Inputs, preparation: Preparation) -> tuple[int, ...]:
     """The shape of one input as the network sees it."""
-    return tuple(_first(train, preparation).shape[1:])
+    return tuple(_first(inputs, preparation).shape[1:])
 
 
-def _first(examples: Examples, preparation: Preparation) -> Tensor:
-    return preparation.evaluation(examples.inputs.fetch(torch.tensor([0])))
+def _first(inputs: Inputs, preparation: Preparation) -> Tensor:
+    return preparation.evaluation(inputs.fetch(torch.tensor([0])))
 
 
 def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> ModelCard:
@@ -273,7 +274,7 @@ def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> 
     return ModelCard(
         name=config.model.name,
         args=config.model.args,
-        input_shape=input_shape(train, preparation),
+        input_shape=input_shape(train.inputs, preparation),
         class_names=train.class_names,
         mean=normalize.mean if normalize else None,
         std=normalize.std if normalize else None,

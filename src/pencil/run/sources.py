@@ -28,6 +28,7 @@ from pencil.config.schema import (
 from pencil.data import (
     Examples,
     Splits,
+    Unlabelled,
     cifar10_matrix,
     circular_matrix,
     instance_dependent_noise,
@@ -36,10 +37,13 @@ from pencil.data import (
     read_clothing1m,
     read_cub200,
     read_features,
+    read_features_alone,
     read_idx,
     read_image_folder,
+    read_images_alone,
     read_label_file,
     read_manifest,
+    read_paths_alone,
     read_shards,
     symmetric_matrix,
     transition_noise,
@@ -138,6 +142,26 @@ def balanced_rows(train: Examples, per_class: int, seed: int) -> Tensor:
 
 def read_splits(data: Data) -> Splits:
     """The data set as its files have it."""
+    with _naming(data) as path:
+        return _read(data, path)
+
+
+def read_unlabelled(data: Data) -> Unlabelled | None:
+    """Rows to predict of a source that has no labels; None of one that has them."""
+    with _naming(data) as path:
+        match data:
+            case FeaturesData(labels=None):
+                return read_features_alone(path, data.keys)
+            case ImagesData(kind="folder"):
+                return read_images_alone(path, data.size, data.channels)
+            case ImagesData(kind="manifest"):
+                return read_paths_alone(path, data.size, data.channels)
+    return None
+
+
+@contextlib.contextmanager
+def _naming(data: Data) -> Iterator[Path]:
+    """The data's path, which must be there; whatever is wrong with its content, the message names it."""
     path = Path(data.path).expanduser()
     if not isinstance(data, DatasetData) and not path.exists():
         raise DataError(
@@ -145,7 +169,7 @@ def read_splits(data: Data) -> Splits:
             "give the file or folder of the data set"
         )
     try:
-        return _read(data, path)
+        yield path
     except DataError as error:
         if path.name in str(error):
             raise
