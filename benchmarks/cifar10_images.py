@@ -1,105 +1,191 @@
-"""CIFAR-10 images from scratch, symmetric 50 %: cross entropy beside PENCIL, and the paper's Fig. 2.
+"""CIFAR-10 images from scratch: four methods under two noises, and the paper's Figures 2 and 3 at small scale.
 
-    python benchmarks/cifar10_images.py --out runs/cifar10 --figure docs/figures/cifar10_symmetric_50.png
+    python benchmarks/cifar10_images.py --run bench/cifar10_images    # trains (two hours), records, draws
+    python benchmarks/cifar10_images.py                               # draws and shows what is recorded
 
-Two processes with one thread each, within an hour on two cores; killed and started again, it continues. Both methods
-share data, noise, network, phases and optimiser (the preset ``cifar10``). The best epoch is chosen on the held-out
-10 % of the training rows, whose labels are noisy too; the test set is only read.
+The runs are those of grids/cifar10_images.toml, two processes with one thread each; killed and started again, it goes
+on. The best epoch is chosen on the held-out 10 % of the training rows, whose labels are noisy too; the test set is only
+read.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from common import cifar10_folder, finish
 
+from pencil.bench.results import RESULTS, read_results
 from pencil.engine import read_json_lines
 from pencil.errors import need
-from pencil.run import RunDirectory
 
-METHODS = ("cross_entropy", "pencil")
+HERE = Path(__file__).parent
+GRID = HERE / "grids" / "cifar10_images.toml"
+RECORDED = HERE / "results" / "cifar10_images.jsonl"
+FIGURES = HERE.parent / "docs" / "figures"
+COMPARED = {"symmetric_50": "symmetric 50 %", "asymmetric_40": "asymmetric 40 %"}
+COUNTED = {"symmetric_70": "Figure 2: symmetric 70 %", "asymmetric_30": "Figure 3: asymmetric 30 %"}
+PARTS = (  # of the grid, in this order
+    (f"noise={','.join(COMPARED)}", "variant=default"),
+    ("method=pencil", "variant=default"),
+    ("noise=symmetric_50", "variant=soft"),
+)
+STYLES = {
+    "cross_entropy": "C7:",
+    "joint_optimization": "C2-.",
+    "early_learning": "C1--",
+    "pencil": "C0-",
+}
+CORRECTING = ("pencil", "joint_optimization", "early_learning")
+DEFAULT = "default"
+ABOUT = (
+    *("noise", "method", "variant", "seed", "config_hash", "examples", "labels_before", "labels_after"),
+    *("seconds", "version", "environment"),
+)
+KEPT = ("epoch", "phase", "validation_accuracy", "test_accuracy", "labels_correct", "labels_changed")
+
+Run = Mapping[str, Any]
 
 
 def main() -> None:
-    """Train both, then compare and draw."""
+    """Train where asked to, then show and draw."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/cifar10_images"))
-    parser.add_argument("--figure", type=Path, help="where to draw the figure (PNG)")
-    parser.add_argument("--rate", type=float, default=0.5)
-    parser.add_argument("--set", action="append", default=[], help="a setting for both, as in pencil train")
+    parser.add_argument("--run", type=Path, metavar="FOLDER", help="carry out the grid there, and record it")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="where to draw (a folder)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    data = cifar10_folder(arguments.out / "data")
-    running = [
-        start(arguments.out / method, data, method, arguments.rate, arguments.set) for method in METHODS
+    if arguments.run:
+        carry_out(arguments.run)
+        lines = [json.dumps(run) for run in collected(arguments.run)]
+        RECORDED.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    runs = read_json_lines(RECORDED)
+    draw_accuracy(runs, arguments.figures / "cifar10_images.png")
+    draw_labels(runs, arguments.figures / "cifar10_correct_labels.png")
+    if arguments.json:
+        finish(figures(runs), as_json=True)
+    else:
+        print(table(runs))
+
+
+def carry_out(folder: Path) -> None:
+    """Both parts of the grid; what has a result already is left alone."""
+    data = cifar10_folder(folder / "data")
+    environment = {"CIFAR10": str(data.resolve()), **os.environ, "OMP_NUM_THREADS": "1"}
+    for part in PARTS:
+        only = [word for each in part for word in ("--only", each)]
+        words = ["bench", str(GRID), "--out", str(folder), "--jobs", "2", *only]
+        ended = subprocess.run([sys.executable, "-m", "pencil", *words], env=environment, stdout=sys.stderr)
+        if ended.returncode:
+            sys.exit("the grid was stopped or failed; start again to go on")
+
+
+def collected(folder: Path) -> list[dict[str, Any]]:
+    """A line per run: what it is, and its measures epoch by epoch."""
+    found = []
+    for line in read_results(folder / RESULTS):
+        epochs = read_json_lines(folder / "runs" / line["config_hash"] / "metrics.jsonl")
+        about = {name: line[name] for name in ABOUT}
+        kept = [{name: epoch[name] for name in KEPT} for epoch in epochs]
+        found.append({**about, "epochs": kept})
+    return found
+
+
+def place_of(run: Run) -> str:
+    """Noise, method and, where it is not the default one, variant."""
+    variant = "" if run["variant"] == DEFAULT else f"_{run['variant']}"
+    return f"{run['noise']}_{run['method']}{variant}"
+
+
+def figures(runs: Sequence[Run]) -> dict[str, float]:
+    """Of every run the best epoch's test accuracy, the last one's, and correct labels before and after, in percent."""
+    told: dict[str, float] = {}
+    for run in runs:
+        epochs = run["epochs"]
+        best = max(epochs, key=lambda epoch: epoch["validation_accuracy"])
+        shares = {
+            "best": best["test_accuracy"],
+            "last": epochs[-1]["test_accuracy"],
+            "labels_before": run["labels_before"],
+            "labels_after": run["labels_after"],
+        }
+        place = place_of(run)
+        told |= {f"{place}_{name}": round(100 * share, 1) for name, share in shares.items()}
+    return told
+
+
+def table(runs: Sequence[Run]) -> str:
+    """The figures in Markdown, a line per run."""
+    told = figures(runs)
+    lines = [
+        "| noise | method | best (by noisy validation) | last | right labels, given → at the end |",
+        "|---|---|---|---|---|",
     ]
-    if any(process.wait() for process in running):
-        sys.exit("a run was stopped or failed; start again to continue it")
-    runs = {method: RunDirectory.open(arguments.out / method) for method in METHODS}
-    if arguments.figure:
-        draw(runs, arguments.figure, arguments.rate)
-    finish(compare(runs), as_json=arguments.json)
+    for run in runs:
+        place = place_of(run)
+        best, last, before, after = (
+            f"{told[f'{place}_{name}']:.1f}" for name in ("best", "last", "labels_before", "labels_after")
+        )
+        noise, method = run["noise"].replace("_", " "), run["method"].replace("_", " ")
+        if run["variant"] != DEFAULT:
+            method += f", {run['variant']}"
+        labels = f"{before} → {after} %" if run["method"] in CORRECTING else "–"
+        lines.append(f"| {noise} % | {method} | {best} | {last} | {labels} |")
+    return "\n".join(lines)
 
 
-def start(out: Path, data: Path, method: str, rate: float, settings: list[str]) -> subprocess.Popen[bytes]:
-    """One run in a process of its own with one thread; continues what is there."""
-    pencil = [sys.executable, "-m", "pencil"]
-    new = [*pencil, "train", str(data), "--noise", f"symmetric:{rate}", "--method", method, "--out", str(out)]
-    chosen = [word for setting in settings for word in ("--set", setting)]
-    command = [*pencil, "resume", str(out)] if (out / "config.toml").exists() else [*new, *chosen]
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=sys.stderr)
-
-
-def compare(runs: dict[str, RunDirectory]) -> dict[str, float]:
-    """Best (by noisy validation) and last test accuracy, their difference, and correct labels, in percent."""
-    figures: dict[str, float] = {}
-    for method, run in runs.items():
-        best, last = run.summary["best"]["test_accuracy"], run.summary["last"]["test_accuracy"]
-        figures[f"{method}_best"] = round(100 * best, 2)
-        figures[f"{method}_last"] = round(100 * last, 2)
-        figures[f"{method}_drop"] = round(100 * (best - last), 2)
-    lines = read_json_lines(runs["pencil"].metrics)
-    figures["labels_before"] = round(100 * lines[0]["labels_correct"], 2)
-    figures["labels_after"] = round(100 * lines[-1]["labels_correct"], 2)
-    return figures
-
-
-def draw(runs: dict[str, RunDirectory], path: Path, rate: float) -> None:
-    """Left: correct labels by epoch (the paper's Fig. 2). Right: test accuracy of both methods."""
+def draw_accuracy(runs: Sequence[Run], path: Path) -> None:
+    """Test accuracy by epoch, a panel per noise, a line per method."""
     pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
-    figure, (labels, accuracy) = pyplot.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
-    lines = {method: read_json_lines(run.metrics) for method, run in runs.items()}
-    epochs = [line["epoch"] for line in lines["pencil"]]
-    rows = runs["pencil"].summary["examples"]
-    labels.plot(epochs, [line["labels_correct"] * rows for line in lines["pencil"]], "C0-")
-    labels.set(title=f"PENCIL's correct labels of {rows:,}, symmetric {rate:.0%}", ylabel="correct labels")
-    for style, method in (("C1--", "cross_entropy"), ("C0-", "pencil")):
-        values = [100 * line["test_accuracy"] for line in lines[method]]
-        accuracy.plot(epochs, values, style, label=method.replace("_", " "))
-    accuracy.set(title="Test accuracy", ylabel="percent")
-    accuracy.legend(loc="lower right")
-    for axes in (labels, accuracy):
-        mark_phases(axes, lines["pencil"])
-    path.parent.mkdir(parents=True, exist_ok=True)
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), constrained_layout=True, sharey=True)
+    for axes, (noise, title) in zip(panels, COMPARED.items(), strict=True):
+        shown = [run for run in runs if run["noise"] == noise and run["variant"] == DEFAULT]
+        by_method = {run["method"]: run["epochs"] for run in shown}
+        for method, style in STYLES.items():
+            epochs = by_method[method]
+            values = [100 * epoch["test_accuracy"] for epoch in epochs]
+            axes.plot([epoch["epoch"] for epoch in epochs], values, style, label=method.replace("_", " "))
+        axes.set_title(f"Test accuracy, {title}")
+        mark_phases(axes, by_method["pencil"])
+    panels[0].set_ylabel("percent")
+    panels[1].legend(loc="lower right")
     figure.savefig(path, dpi=120)
 
 
-def mark_phases(axes: Any, lines: list[dict[str, Any]]) -> None:
+def draw_labels(runs: Sequence[Run], path: Path) -> None:
+    """The paper's Figures 2 and 3: how many labels are correct, by epoch."""
+    pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
+    for axes, (noise, title) in zip(panels, COUNTED.items(), strict=True):
+        run = next(run for run in runs if (run["noise"], run["method"]) == (noise, "pencil"))
+        counts = [round(epoch["labels_correct"] * run["examples"]) for epoch in run["epochs"]]
+        axes.plot(
+            [epoch["epoch"] for epoch in run["epochs"]], counts, STYLES["pencil"], marker="o", markersize=3
+        )
+        axes.axhline(counts[0], color="grey", linestyle=":")
+        axes.set_title(f"{title}, of {run['examples']:,} rows")
+        mark_phases(axes, run["epochs"])
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    panels[0].set_ylabel("correct labels")
+    figure.savefig(path, dpi=120)
+
+
+def mark_phases(axes: Any, epochs: Sequence[Run]) -> None:
     """Whole epochs below, and a thin line where a phase begins, with its name above the curves."""
-    axes.margins(y=0.12)
-    for before, line in zip([None, *lines], lines, strict=False):
-        if before is None or before["phase"] != line["phase"]:
-            begin = line["epoch"] - 0.5
+    axes.margins(y=0.15)
+    for before, epoch in zip([None, *epochs], epochs, strict=False):
+        if before is None or before["phase"] != epoch["phase"]:
+            begin = epoch["epoch"] - 0.5
             axes.axvline(begin, color="grey", linewidth=0.7)
-            axes.text(begin + 0.2, 0.95, line["phase"], transform=axes.get_xaxis_transform(), color="grey")
-    axes.set(xlabel="epoch", xticks=range(2, len(lines) + 1, 2))
+            axes.text(begin + 0.1, 0.95, epoch["phase"], transform=axes.get_xaxis_transform(), color="grey")
+    axes.set(xlabel="epoch", xticks=range(2, len(epochs) + 1, 2))
     axes.spines[["top", "right"]].set_visible(False)
 
 
