@@ -1,6 +1,5 @@
 """The committed runs on CIFAR-10 images are those of the grid, and the docs show what they say."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def images():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import cifar10_images
-
-        yield cifar10_images
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in ("cifar10_images", "common"):
-            sys.modules.pop(name, None)
+def images(imported):
+    with imported("cifar10_images") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The comparison's figures: counted as documented, and the committed ones as the docs tell them."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,16 +8,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def results():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import results
-
-        yield results
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in ("results", "common"):
-            sys.modules.pop(name, None)
+def results(imported):
+    with imported("results") as module:
+        yield module
 
 
 def line(method, test_last, noise="n", seed=0, **fields):

@@ -1,6 +1,5 @@
 """The committed flips add up, and the docs show what they say."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,16 +8,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def compatibility():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import compatibility
-
-        yield compatibility
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in ("compatibility", "common"):
-            sys.modules.pop(name, None)
+def compatibility(imported):
+    with imported("compatibility") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")

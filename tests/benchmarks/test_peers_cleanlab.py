@@ -1,6 +1,5 @@
 """cleanlab beside the grid's methods: the same rows, every row out of fold once, the whole cost counted."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +25,9 @@ name = "cross_entropy"
 
 
 @pytest.fixture(scope="module")
-def peers():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import peers_cleanlab
-
-        yield peers_cleanlab
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in ("peers_cleanlab", "common"):
-            sys.modules.pop(name, None)
+def peers(imported):
+    with imported("peers_cleanlab") as module:
+        yield module
 
 
 @pytest.fixture

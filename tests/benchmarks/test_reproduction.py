@@ -19,15 +19,9 @@ PAGE = ROOT / "docs" / "reproduction.md"
 
 
 @pytest.fixture(scope="module")
-def reproduction():
-    sys.path.insert(0, str(SCRIPT.parent))
-    try:
-        import reproduction
-
-        yield reproduction
-    finally:
-        sys.path.remove(str(SCRIPT.parent))
-        sys.modules.pop("reproduction", None)
+def reproduction(imported):
+    with imported("reproduction") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")
