@@ -21,6 +21,7 @@ from typing import Any
 
 from common import cifar10_folder, finish
 
+from pencil.bench.checks import DEFAULT
 from pencil.bench.results import RESULTS, read_results
 from pencil.engine import read_json_lines
 from pencil.errors import need
@@ -43,7 +44,6 @@ STYLES = {
     "pencil": "C0-",
 }
 CORRECTING = ("pencil", "joint_optimization", "early_learning")
-DEFAULT = "default"
 ABOUT = (
     *("noise", "method", "variant", "seed", "config_hash", "examples", "labels_before", "labels_after"),
     *("seconds", "version", "environment"),
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def carry_out(folder: Path) -> None:
-    """Both parts of the grid; what has a result already is left alone."""
+    """Every part of the grid; what has a result already is left alone."""
     data = cifar10_folder(folder / "data")
     environment = {"CIFAR10": str(data.resolve()), **os.environ, "OMP_NUM_THREADS": "1"}
     for part in PARTS:

@@ -130,7 +130,7 @@ def read_images_alone(root: Path, size: int | None = None, channels: int = 3) ->
         return None
     ids = _named_as_images(root)
     if not ids:
-        raise DataError(f"{root}: no images and no class folders in it")
+        raise DataError(f"{root}: no images and no class folders in it; give a folder of images")
     return Unlabelled(ImageFiles(ids, size, channels, root), ids)
 
 

@@ -111,10 +111,11 @@ def predict(
     directory.require_finished()
     runtime = build_runtime(directory.config)
     model, preparation, card = trained_network(directory, runtime)
-    unlabelled = read_unlabelled(data)
-    if unlabelled is not None and split != "train":
+    examples: Examples | Unlabelled | None = read_unlabelled(data)
+    if examples is None:
+        examples = _split(read_splits(data), split, data.path)
+    elif split != "train":
         raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
-    examples = unlabelled or _split(read_splits(data), split, data.path)
     _check_inputs(examples.inputs, preparation, card, data.path)
     given = _given_names(examples, card.class_names)
 
