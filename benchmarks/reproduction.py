@@ -22,6 +22,7 @@ from typing import Any
 
 from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
+from pencil.engine import read_json_lines
 from pencil.presets import preset
 from pencil.run import RunDirectory
 
@@ -176,10 +177,7 @@ def fixed(config: RunConfig) -> dict[str, Any]:
 
 def recorded() -> list[Recorded]:
     """All runs that were recorded."""
-    if not RECORDED.exists():
-        return []
-    lines = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
-    return [Recorded(**{**line, "flags": tuple(line["flags"])}) for line in lines]
+    return [Recorded(**{**line, "flags": tuple(line["flags"])}) for line in read_json_lines(RECORDED)]
 
 
 def measured(name: str, flags: tuple[str, ...], runs: list[Recorded]) -> str:
@@ -323,7 +321,7 @@ def other_protocols() -> str:
 
 def cub_lines(path: Path) -> Iterator[str]:
     """Means over the seeds of the benchmark on CUB-200 features."""
-    results = json_lines(path)
+    results = read_json_lines(path)
     for noise in dict.fromkeys(line["noise"] for line in results):
         by = {
             method: [line for line in results if (line["noise"], line["method"]) == (noise, method)]
@@ -342,7 +340,7 @@ def cub_lines(path: Path) -> Iterator[str]:
 
 def cifar_lines(path: Path) -> Iterator[str]:
     """The last epochs of PENCIL's runs on CIFAR-10 images, beside cross entropy where that was run."""
-    shown = [run for run in json_lines(path) if run["variant"] == "default"]
+    shown = [run for run in read_json_lines(path) if run["variant"] == "default"]
     runs = {(run["noise"], run["method"]): run["epochs"] for run in shown}
     for noise, method in runs:
         if method == "pencil":
@@ -353,11 +351,6 @@ def cifar_lines(path: Path) -> Iterator[str]:
                 f"| CIFAR-10, images | PreAct ResNet-8, {len(epochs)} epochs instead of 320 | "
                 f"{noise.replace('_', ' ')} % | {' | '.join(accuracy)} | {before:.1f} → {after:.1f} % | 1 |"
             )
-
-
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """A committed file of results."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__main__":

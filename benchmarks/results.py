@@ -12,7 +12,6 @@ compared with cleanlab where both were run: same data, noise and seed; cost is e
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from common import finish
 
 from pencil.bench import read_results, tabulate
+from pencil.engine import read_json_lines
 
 RESULTS = Path(__file__).parent / "results"
 COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
@@ -56,8 +56,7 @@ def committed() -> list[Line]:
 
 def cleanlab_lines() -> list[Line]:
     """Every cleanlab measurement."""
-    file = RESULTS / "comparison" / "cleanlab.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    return read_json_lines(RESULTS / "comparison" / "cleanlab.jsonl")
 
 
 def cells_of(lines: Iterable[Line]) -> list[Cell]:
