@@ -1,8 +1,12 @@
 """The comparison's figures: counted as documented, and the committed ones as the docs tell them."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from pencil.engine import read_json_lines
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,3 +64,41 @@ def test_a_table_is_turned_over(results):
 def test_the_page_has_the_tables_of_the_committed_results(results):
     page = results.PAGE.read_text(encoding="utf-8")
     assert results.written(page, results.committed()) == page, "run: python benchmarks/results.py --write"
+
+
+HELD_OUT = 36_000  # rows whose given labels decide between settings, on CIFAR
+
+
+def methods_of(grid):
+    return tomllib.loads((ROOT / "benchmarks" / "grids" / f"{grid}.toml").read_text())["method"]
+
+
+def settings_of(method):
+    """What sets a method apart from its defaults: its own settings, and where phases begin."""
+    own = {name: value for name, value in method.get("method", {}).items() if name != "name"}
+    return own, method.get("phases")
+
+
+def chosen(tried, agreement):
+    """The first of the tried settings, unless the best leads it by more than its own standard error."""
+    mean = {each: sum(shares) / len(shares) for each, shares in agreement.items()}
+    first = tried[0]["name"]
+    best = max((each["name"] for each in tried), key=mean.__getitem__)
+    variances = [share * (1 - share) / HELD_OUT for share in agreement[best]]
+    error = sum(variances) ** 0.5 / len(variances)
+    name = best if mean[best] - mean[first] > error else first
+    return next(each for each in tried if each["name"] == name)
+
+
+@pytest.mark.parametrize("data", ["cifar10", "cifar100"])
+def test_every_method_has_the_setting_that_its_trials_chose(results, data):
+    agreement, tried = {}, {}
+    for line in read_json_lines(results.RESULTS / "comparison" / f"{data}_tuning.jsonl"):
+        agreement.setdefault(line["method"], []).append(line["validation_last"])
+    for method in methods_of(f"{data}_tuning"):
+        tried.setdefault(re.sub("_[b-j]$", "", method["name"]), []).append(method)
+    compared = {method["name"]: method for method in methods_of(f"{data}_features")}
+    assert len(tried) == 8
+    for name, settings in tried.items():
+        assert len(settings) == 10
+        assert settings_of(compared[name]) == settings_of(chosen(settings, agreement))
