@@ -1,0 +1,42 @@
+"""Durable files: whole or as before, and synced in the order that power loss asks for."""
+
+import os
+
+import pytest
+
+from pencil.durable import publish, replacing, write_text
+
+
+def test_an_error_leaves_the_file_as_it_was(tmp_path):
+    write_text(tmp_path / "a", "before")
+    with pytest.raises(ZeroDivisionError):
+        _write_half(tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "before"
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+
+
+def test_contents_are_synced_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
+    calls = []
+    opened = {}
+    monkeypatch.setattr(os, "open", _noting(os.open, opened))
+    monkeypatch.setattr(os, "fsync", lambda handle: calls.append(("sync", opened[handle].name)))
+    monkeypatch.setattr(type(tmp_path), "replace", lambda old, new: calls.append(("rename", new.name)))
+    (tmp_path / "new").write_text("x")
+    publish(tmp_path / "new", tmp_path / "a")
+    folder = tmp_path.name
+    assert calls == [("sync", "new"), ("sync", folder), ("rename", "a"), ("sync", folder)]
+
+
+def _write_half(path):
+    with replacing(path) as partial:
+        partial.write_text("half")
+        raise ZeroDivisionError
+
+
+def _noting(real, opened):
+    def open_(path, *rest):
+        handle = real(path, *rest)
+        opened[handle] = path
+        return handle
+
+    return open_
