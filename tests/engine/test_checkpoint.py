@@ -3,11 +3,8 @@
 import contextlib
 import json
 import math
-import pickle
 import shutil
 import warnings
-import zlib
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pencil.engine import Checkpoints, Runtime
-from pencil.engine.checkpoint import COMPLETE, check_index, damage, from_bytes, tensors_in, to_bytes
+from pencil.engine.checkpoint import COMPLETE, damage, from_bytes, tensors_in, to_bytes
 from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.errors import RunError
 
@@ -336,77 +333,6 @@ def test_every_file_is_looked_at_by_one_of_the_ranks(pair, file):
         found = [damage(path, rank, 3) for rank in range(3)]
     assert len([problem for problem in found if problem]) == 1
     assert [damage(path, rank, 3) for rank in range(3)] == [None] * 3
-
-
-class Malicious:
-    """Unpickled, it would leave a file behind."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
-
-
-@pytest.mark.parametrize("wrap", [lambda evil: evil, lambda evil: {"state_dict_metadata": [evil]}])
-def test_an_index_that_would_run_code_is_refused_and_runs_nothing(tmp_path, wrap):
-    trace = tmp_path / "trace"
-    checkpoints = saved(tmp_path / "checkpoints", 1)
-    path = tmp_path / "checkpoints" / "step-0000000001"
-    (path / ".metadata").write_bytes(pickle.dumps(wrap(Malicious(trace))))
-    forge_list(path)
-    assert damage(path) is None  # whoever forges the index can forge the list too
-    for attempt in (
-        lambda: check_index(path / ".metadata"),
-        lambda: tensors_in(path, "weights"),
-        lambda: checkpoints.load(path, empty_like(state_of(1))),
-    ):
-        with pytest.raises(RunError, match="was not written by this program"):
-            attempt()
-    assert not trace.exists()
-    pickle.loads((path / ".metadata").read_bytes())
-    assert trace.exists()  # it would have
-
-
-def forge_list(path):
-    files = {
-        file.name: [file.stat().st_size, zlib.crc32(file.read_bytes())]
-        for file in path.iterdir()
-        if file.name != COMPLETE
-    }
-    (path / COMPLETE).write_text(json.dumps(files))
-
-
-def test_an_index_of_pickled_objects_instead_of_tensors_is_refused(tmp_path):
-    """DCP unpickles such entries without any check."""
-    from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
-
-    index = tmp_path / ".metadata"
-    index.write_bytes(pickle.dumps(Metadata(state_dict_metadata={"weights": BytesStorageMetadata()})))
-    with pytest.raises(RunError, match="BytesStorageMetadata"):
-        check_index(index)
-
-
-DOTTED = b"\x80\x04\x8c\x05torch\x8c\x10serialization.os\x93."  # protocol 4 follows dots through attributes
-
-
-@pytest.mark.parametrize("name", [b"cos\nsystem\n.", b"cbuiltins\neval\n.", b"ctorch\nload\n.", DOTTED])
-def test_no_name_but_those_of_the_records_is_looked_up(tmp_path, name):
-    (tmp_path / ".metadata").write_bytes(name)
-    with pytest.raises(RunError, match="asks for"):
-        check_index(tmp_path / ".metadata")
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_an_index_of_any_bytes_is_read_or_refused_in_words(pair, tmp_path_factory, data):
-    index = tmp_path_factory.getbasetemp() / "any.metadata"
-    content = (pair / "step-0000000001" / ".metadata").read_bytes()
-    place = data.draw(st.integers(0, len(content) - 1))
-    noise = data.draw(st.binary(max_size=4))
-    index.write_bytes(content[:place] + noise + content[place + len(noise) + 1 :])
-    with contextlib.suppress(RunError):
-        check_index(index)
 
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)

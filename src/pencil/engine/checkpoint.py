@@ -3,16 +3,15 @@
 A checkpoint is a folder ``step-0000001234``. It is written under another name, its files are listed with sizes and
 checksums in ``complete.json``, and only then is it renamed. A folder without that list, or whose files differ from
 it, is not a checkpoint. Everything DCP writes is a tensor; what is not (the progress of a run) is JSON in a tensor of
-bytes. Label rows lie beside in raw files (``row_files``). DCP reads its own index with pickle, so the index is first
-passed through an unpickler that knows DCP's record types and nothing else. DCP is imported by what uses it: its import
-takes half as long as all of torch, and commands that only look at results do without.
+bytes. Label rows lie beside in raw files (``row_files``). DCP would read its index with pickle; it gets one that
+``index`` has read safely. DCP is imported by what uses it: its import takes half as long as all of torch, and commands
+that only look at results do without.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 import warnings
 import zlib
@@ -25,8 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pencil.engine.index import INDEX, index_reader, read_index
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
-from pencil.engine.runtime import Group, Runtime
+from pencil.engine.runtime import Group, Runtime, is_lost_rank
 from pencil.errors import RunError
 
 COMPLETE = "complete.json"
@@ -79,14 +79,24 @@ class Checkpoints:
 
     def load(self, path: Path, state: State) -> None:
         """Fill the tensors of ``state``, in place, from a checkpoint."""
+        from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
         problem = None if path == self._whole else self._damage(path)
         if problem is not None:
             raise RunError(f"checkpoint {path} cannot be loaded: {problem}; resume from an older one")
-        check_index(path / ".metadata")
+        reader = index_reader(path, read_index(path))
         _be_quiet_about_one_process()
-        dcp_load(state, checkpoint_id=path, no_dist=self._runtime.world_size == 1)
+        try:
+            dcp_load(state, storage_reader=reader, no_dist=self._runtime.world_size == 1)
+        except (CheckpointException, Exception) as error:
+            cause = _first_failure(error)
+            if isinstance(cause, RuntimeError) and is_lost_rank(cause):
+                raise cause from error
+            raise RunError(
+                f"checkpoint {path} does not fit this run ({cause}); resume it with the settings, data and code that "
+                "it began with"
+            ) from error
 
     def _damage(self, path: Path) -> str | None:
         """What is wrong; each rank looks at its share of the files, and all hear of it."""
@@ -119,7 +129,7 @@ class Checkpoints:
         """The fingerprints of what this rank wrote."""
         mine = [*partial.glob(f"__{self._runtime.rank}_*")]
         if self._runtime.is_main:
-            mine.append(partial / ".metadata")
+            mine.append(partial / INDEX)
         written = write_rows(partial, rows) if rows is not None else {}
         return {file.name: fingerprint(file) for file in mine} | written
 
@@ -146,26 +156,35 @@ def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
         listed = json.loads((path / COMPLETE).read_text())
     except (OSError, ValueError):
         listed = None
-    if not isinstance(listed, dict) or ".metadata" not in listed:
+    if not isinstance(listed, dict) or INDEX not in listed:
         return f"{COMPLETE} is missing or cut off"
     for name in sorted(listed)[share::shares]:
-        if not (path / name).is_file() or fingerprint(path / name) != listed[name]:
+        if not _lies_in(path, name) or fingerprint(path / name) != listed[name]:
             return f"{name} is missing or differs from what was written"
     return None
 
 
+def _lies_in(folder: Path, name: str) -> bool:
+    """Whether a name is that of a plain file in the folder itself."""
+    path = folder / name
+    return path.parent == folder and path.is_file() and not path.is_symlink()
+
+
 def tensors_in(path: Path, prefix: str) -> State:
     """Empty tensors, shaped as the checkpoint's entries under ``prefix``, for ``Checkpoints.load`` to fill."""
-    from torch.distributed.checkpoint.filesystem import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    check_index(path / ".metadata")
-    index = FileSystemReader(path).read_metadata().state_dict_metadata
     return {
         key: torch.empty(entry.size, dtype=entry.properties.dtype)
-        for key, entry in index.items()
+        for key, entry in read_index(path).state_dict_metadata.items()
         if key.startswith(prefix) and isinstance(entry, TensorStorageMetadata)
     }
+
+
+def _first_failure(error: BaseException) -> BaseException:
+    """What went wrong on the first rank that DCP names; its own message is a traceback for each of them."""
+    failures = getattr(error, "failures", None)
+    return next(iter(failures.values()))[0] if failures else error
 
 
 def to_bytes(value: Mapping[str, Any]) -> Tensor:
@@ -177,46 +196,6 @@ def from_bytes(value: Tensor) -> dict[str, Any]:
     """What ``to_bytes`` was given."""
     decoded: dict[str, Any] = json.loads(bytes(value.tolist()))
     return decoded
-
-
-_INDEX_NAMES = {
-    "torch.distributed.checkpoint.metadata": {
-        "Metadata",
-        "TensorStorageMetadata",
-        "TensorProperties",
-        "ChunkStorageMetadata",
-        "MetadataIndex",
-        "StorageMeta",
-        "_MEM_FORMAT_ENCODING",
-    },
-    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
-    "torch.serialization": {"_get_layout"},
-    "pathlib": {"PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"},
-    "pathlib._local": {"PosixPath", "WindowsPath"},
-}
-
-
-class _IndexUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        plain_torch = module == "torch" and (
-            name == "Size" or isinstance(getattr(torch, name, None), torch.dtype)
-        )
-        if not plain_torch and name not in _INDEX_NAMES.get(module, ()):
-            raise RunError(
-                f"the checkpoint's index asks for {module}.{name}: it was not written by this program"
-            )
-        return super().find_class(module, name)
-
-
-def check_index(path: Path) -> None:
-    """Refuse an index that holds anything but DCP's records of tensors."""
-    with path.open("rb") as file:
-        try:
-            _IndexUnpickler(file).load()
-        except RunError:
-            raise
-        except Exception as error:  # bytes that are no pickle fail in every way there is
-            raise RunError(f"the checkpoint's index {path} cannot be read: {error}") from error
 
 
 def fingerprint(path: Path) -> Fingerprint:

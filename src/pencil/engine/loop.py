@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, astuple
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 from pencil.algorithm import total_epochs
 from pencil.data.loader import fetch_batches
 from pencil.data.sampler import Stretch
+from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import equal_passes, predictions
 from pencil.engine.events import Clock
 from pencil.engine.mixing import mixed_losses
@@ -84,21 +86,30 @@ class Loop:
         newest = job.checkpoints.newest() if job.checkpoints else None
         if job.checkpoints is None or newest is None:
             return False
-        rank = job.runtime.rank
-        shared = job.learner.shared
-        progress = restore(job.checkpoints, newest, job.backbone, job.optimizer, rank, shared=shared)
+        try:
+            self._take_up(job.checkpoints, newest)
+        except (KeyError, TypeError, ValueError) as error:  # names or values that this program does not write
+            raise RunError(
+                f"checkpoint {newest} does not fit this run ({type(error).__name__}: {error}); resume it with the "
+                "settings, data and code that it began with"
+            ) from error
+        return True
+
+    def _take_up(self, checkpoints: Checkpoints, newest: Path) -> None:
+        job = self.training
+        rank, shared = job.runtime.rank, job.learner.shared
+        progress = restore(checkpoints, newest, job.backbone, job.optimizer, rank, shared=shared)
         if progress["num_rows"] != job.sampler.num_rows:
             raise RunError(
                 f"checkpoint {newest.name} is of {progress['num_rows']} rows, but the data now has "
                 f"{job.sampler.num_rows}; resume with the data the run began with"
             )
         read_rows(newest, job.learner.store.state(), job.owned)
-        self.step, self._seconds = progress["step"], progress["seconds"]
+        self.step, self._seconds = int(progress["step"]), float(progress["seconds"])
         self._earlier = self._stretches(progress)
-        self.changed = progress["changed"]
+        self.changed = float(progress["changed"])
         if rank == 0:  # the sums of all ranks go on in one of them
             self.tally = Tally(**progress["tally"])
-        return True
 
     def _stretches(self, progress: dict[str, Any]) -> tuple[Stretch, ...]:
         """Who took the earlier steps of the current epoch, where it was another number of ranks."""
