@@ -17,8 +17,10 @@ def _imported(name):
         yield importlib.import_module(name)
     finally:
         sys.path.remove(str(BENCHMARKS))
-        for module in (name, "common"):
-            sys.modules.pop(module, None)
+        for module in [
+            loaded for loaded in sys.modules if loaded.partition(".")[0] in (name, "common", "faults")
+        ]:
+            del sys.modules[module]
 
 
 @pytest.fixture(scope="session")

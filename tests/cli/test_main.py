@@ -34,10 +34,12 @@ def network(num_classes, input_shape):
 """
 
 
-def process(*words, cwd=None, program=("-m", "pencil")):
+def process(*words, cwd=None, program=("-m", "pencil"), path=None):
     command = [sys.executable, *program, *map(str, words)]
+    paths = [str(place) for place in (path, ENVIRONMENT.get("PYTHONPATH")) if place]
+    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=120, check=False
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False
     )
 
 
@@ -297,6 +299,38 @@ def test_your_own_data_and_network_are_found_in_the_working_directory(tmp_path):
     assert json.loads(result.stdout)["examples"] == 30
     assert result.stderr.startswith("warning: no label can flip: 2 epochs of correction")
     assert result.stderr.count("\n") == 1
+
+
+TRAP = "from pathlib import Path\nPath(__file__).with_name('sprung').touch()\n"
+
+
+def test_the_current_folder_is_imported_from_only_for_names_on_the_command_line(tmp_path, finished):
+    """A file named like a package that a command imports when it needs it, beside where the command is run."""
+    (tmp_path / "jinja2.py").write_text(TRAP)
+    (tmp_path / "safetensors.py").write_text(TRAP)
+    result = process("report", finished, "--out", "report.html", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_code_that_a_config_names_must_be_trusted(tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    words = ("train", "own:data", "--preset", "features", "--set", "model.name=own:network", "--out", "first")
+    words = (*words, "--set", "data.args.rows=30")
+    assert process(*words, "--epochs", "1,6,1", "--quiet", cwd=tmp_path).returncode == 0
+    again = ("train", "--config", "first/config.toml", "--out", "second", "--quiet")
+    refused = process(*again, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(
+        "error: first/config.toml names code to run: data.path = 'own:data', model.name = 'own:network'; "
+    )
+    assert not (tmp_path / "second").exists()
+    trusted = process(*again, "--trust-code", cwd=tmp_path, path=tmp_path)
+    assert trusted.returncode == 0, trusted.stderr
+    assert trusted.stderr.splitlines()[:2] == [
+        "importing own:data, which first/config.toml names as data.path",
+        "importing own:network, which first/config.toml names as model.name",
+    ]
 
 
 def test_a_reader_that_leaves_early_is_no_error():

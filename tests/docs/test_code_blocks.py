@@ -114,6 +114,8 @@ def carry_out(block: Block, names: dict, where: str) -> None:
 
 
 def command(words: list[str], where: str) -> None:
+    if words[0] == "PYTHONPATH=.":  # the folder is on the path here
+        words = words[1:]
     if words[:2] == ["pip", "install"]:
         assert_extras_exist(words[2:])
     elif words[:2] == ["pencil", "review"]:

@@ -10,7 +10,7 @@ from pencil.report import gather
 from pencil.report import source as source_module
 from pencil.report.tables import class_rows, confusions
 from pencil.report.words import advice, headline, story, vanished
-from pencil.run import RunDirectory
+from pencil.run import ChangedDataError, RunDirectory
 
 ROWS, CLASSES = 300, 12
 
@@ -73,7 +73,7 @@ def test_images_have_thumbnails_and_only_as_many_as_fit(image_run, monkeypatch):
     assert crowded.notes == ["Some thumbnails are left out, for together they would take too much room."]
 
 
-def test_data_that_changed_since_the_run_is_not_shown(image_run, tmp_path):
+def test_data_that_changed_since_the_run_is_refused_or_not_shown(image_run, tmp_path):
     copy = shutil.copytree(image_run, tmp_path / "run")
     config = (copy / "config.toml").read_text()
     data = RunDirectory.open(image_run).config.data.path
@@ -82,9 +82,12 @@ def test_data_that_changed_since_the_run_is_not_shown(image_run, tmp_path):
     assert gathered(copy).notes == []
     for file in sorted(moved.glob("*/*.png")):
         file.rename(file.with_name(f"new-{file.name}"))
-    assert gathered(copy).notes == ["Without thumbnails, for the data has changed since the run."]
+    with pytest.raises(ChangedDataError, match="train: ids differ"):
+        gathered(copy)
+    changed = gathered(copy, changed_data=True)
+    assert changed.notes == ["Without thumbnails, for the data has changed since the run."]
     shutil.copy(next(moved.glob("*/*.png")), moved / "owl" / "more.png")
-    assert "another number of rows" in gathered(copy).notes[0]
+    assert "another number of rows" in gathered(copy, changed_data=True).notes[0]
     for file in moved.glob("owl/*.png"):
         file.write_bytes(b"broken")
     assert gathered(copy).corrections

@@ -18,6 +18,7 @@ from pencil.presets import preset
 from pencil.results import ModelCard, save_labels, save_model
 from pencil.review import Review
 from pencil.review.access import new_token
+from pencil.review.pictures import encode_png
 from pencil.review.server import build_app, listen, make_server
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels
@@ -42,10 +43,8 @@ def _make_run(
     names = [f"class {number}" for number in range(classes)]
     ids = [f"row {number}" for number in range(rows)]
     if images:
-        data = folder / "pictures.py"
-        data.write_text(PICTURES.format(rows=rows, classes=classes))
         table = preset("folder", str(folder)).table()
-        table["data"] = {"kind": "python", "path": f"{data.stem}:splits", "normalize": "none"}
+        table["data"] = {"kind": "manifest", "path": str(_write_images(folder, ids, labels, names))}
     else:
         values = rng.normal(size=(rows, 5)).astype(np.float32)
         np.savez(folder / "points.npz", X=values, y=labels, names=np.array(names), ids=np.array(ids))
@@ -60,18 +59,16 @@ def _make_run(
     return run.path
 
 
-PICTURES = """
-import numpy as np, torch
-from pencil.data import Examples, Splits, TensorInputs
-from pencil.stores import GivenLabels
-
-def splits():
-    labels = torch.from_numpy(np.random.default_rng(0).integers({classes}, size={rows}))
-    pixels = torch.randint(256, ({rows}, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    names = tuple(f"class {{number}}" for number in range({classes}))
-    ids = [f"row {{number}}" for number in range({rows})]
-    return Splits(Examples(TensorInputs(pixels), GivenLabels.of(labels, {classes}), names, ids))
-"""
+def _write_images(folder: Path, ids, labels, names) -> Path:
+    """Small images named by their ids, and a manifest of them."""
+    generator = torch.Generator().manual_seed(0)
+    lines = ["path,label"]
+    for name, label in zip(ids, labels, strict=True):
+        pixels = torch.randint(256, (3, 8, 8), generator=generator, dtype=torch.uint8)
+        (folder / name).write_bytes(encode_png(pixels))
+        lines.append(f"{name},{names[label]}")
+    (folder / "images.csv").write_text("\n".join(lines) + "\n")
+    return folder / "images.csv"
 
 
 class ServerHere:

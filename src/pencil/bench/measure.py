@@ -16,7 +16,7 @@ from pencil.data import Examples
 from pencil.engine import predictions, read_json_lines
 from pencil.errors import RunError
 from pencil.results import describe_environment, read_json
-from pencil.run import RunDirectory, learned_labels, prepare_examples, resume, train
+from pencil.run import RunDirectory, Trust, code_in, learned_labels, own_examples, resume, train
 from pencil.run.build import build_runtime, trained_network
 
 MEASURES = "measures.json"
@@ -32,10 +32,11 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = (folder / "config.toml").is_file()
-        directory = resume(folder) if begun else train(config, folder)
+        trusted = tuple(code_in(config).values())
+        directory = resume(folder, trust_code=trusted) if begun else train(config, folder)
         if not directory.is_finished:
             raise RunError(f"{folder} was stopped; run the grid again to continue it")
-        measures = measure(directory)
+        measures = measure(directory, trusted)
     measures["warnings"] = sorted({str(warning.message) for warning in caught})
     _write(folder / MEASURES, measures)
     if not keep:
@@ -44,17 +45,17 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
     return measures
 
 
-def measure(directory: RunDirectory) -> dict[str, Any]:
+def measure(directory: RunDirectory, trust_code: Trust = False) -> dict[str, Any]:
     """What a finished run's line in the results says besides which cell it is; shares from 0 to 1."""
     config, summary = directory.config, directory.summary
-    examples = prepare_examples(config.data, config.seed).train
+    examples = own_examples(directory, trust_code=trust_code).train
     metrics = read_json_lines(directory.metrics)
     environment = {name: value for name, value in describe_environment().items() if name != "command"}
     return {
         "test_last": summary["last"].get("test_accuracy"),
         "test_best": summary.get("best", {}).get("test_accuracy"),
         "validation_last": summary["last"].get("validation_accuracy"),
-        **_labels(directory, config, examples),
+        **_labels(directory, config, examples, trust_code),
         "examples": len(examples),
         "seconds": summary["seconds"],
         "forward_passes": sum(line["forward_passes"] for line in metrics),
@@ -64,7 +65,9 @@ def measure(directory: RunDirectory) -> dict[str, Any]:
     }
 
 
-def _labels(directory: RunDirectory, config: RunConfig, examples: Examples) -> dict[str, Any]:
+def _labels(
+    directory: RunDirectory, config: RunConfig, examples: Examples, trust_code: Trust
+) -> dict[str, Any]:
     """Right labels before and after, and how well wrong ones are found; None where the truth is not known."""
     truth, given = examples.reference, examples.labels.hard
     learns = learns_labels(config, examples.num_classes)
@@ -72,7 +75,7 @@ def _labels(directory: RunDirectory, config: RunConfig, examples: Examples) -> d
     if truth is None:
         unknown = ("labels_before", "labels_after", "precision", "recall", "f1")
         return {"detector": detector, **dict.fromkeys(unknown)}
-    suggested = _learned(directory) if learns else _predicted(directory, examples)
+    suggested = _learned(directory) if learns else _predicted(directory, examples, trust_code)
     return {
         "detector": detector,
         "labels_before": _share(given == truth),
@@ -102,10 +105,10 @@ def _learned(directory: RunDirectory) -> Tensor:
     return torch.cat([chunk.distribution.max(dim=1).indices for chunk in chunks])
 
 
-def _predicted(directory: RunDirectory, examples: Examples) -> Tensor:
+def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -> Tensor:
     """The trained network's classes for its own training rows: one pass over them."""
     runtime = build_runtime(directory.config)
-    model, preparation, _ = trained_network(directory, runtime)
+    model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
     rows = torch.arange(len(examples))
     seen = predictions(model, examples.inputs, rows, preparation, runtime)
     return torch.cat([probabilities.argmax(dim=1) for _, probabilities in seen])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pencil.cli.options import as_json, tell_code, trust_code_option
 from pencil.cli.output import is_terminal, percent, print_json, print_pairs, say
 from pencil.errors import MissingExtraError
 
@@ -57,7 +58,8 @@ def bench() -> None:
 )
 @click.option("--seeds", type=int, help="Only the first so many seeds.")
 @click.option("--keep", is_flag=True, help="Leave checkpoints and label parts in the run folders.")
-@click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+@trust_code_option
+@as_json
 @click.option("--quiet", is_flag=True, help="No progress.")
 def run(
     grid: Path,
@@ -66,6 +68,7 @@ def run(
     only: tuple[str, ...],
     seeds: int | None,
     keep: bool,
+    trust_code: bool,
     json_: bool,
     quiet: bool,
 ) -> None:
@@ -75,12 +78,20 @@ def run(
     stopped, the same command goes on where it was. Exit code 1: some cells failed; 3: stopped by a signal.
     """
     from pencil.bench import Grid, run_grid
+    from pencil.run import check_code, code_in
 
     folder = out or Path("bench") / grid.stem
+    chosen = Grid.read(grid)
+    named = {
+        code: field for cell in chosen.cells(only, seeds) for field, code in code_in(cell.config).items()
+    }
+    for code, field in named.items():
+        check_code({field: code}, trust_code, source=grid)
+        tell_code({field: code}, grid)
     tell = _silent if quiet else _Bar() if is_terminal() else _Lines()
     try:
         outcome = run_grid(
-            Grid.read(grid),
+            chosen,
             folder,
             only=only,
             seeds=seeds,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from pencil.cli.options import as_json
 from pencil.cli.output import print_json, say
 
 SHOWN = 3
-as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
 
 
 @click.command()

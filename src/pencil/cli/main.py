@@ -18,12 +18,18 @@ from pencil._version import __version__
 from pencil.cli.bench import bench
 from pencil.cli.export import export, trusted
 from pencil.cli.index import index
+from pencil.cli.options import (
+    allow_current_folder,
+    as_json,
+    changed_data_option,
+    tell_code,
+    trust_code_option,
+)
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
 from pencil.cli.report import report
 from pencil.cli.review import review
 from pencil.errors import ConfigError, PencilError
 
-as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 set_option = click.option(
     "--set",
@@ -53,6 +59,7 @@ def cli() -> None:
 @click.option("--epochs", help="Epochs of the phases backbone,correction,finetune: 2,28,20.")
 @click.option("--seed", type=int, help="Decides everything random.")
 @set_option
+@trust_code_option
 @as_json
 @click.option("--quiet", is_flag=True, help="No progress.")
 def train(
@@ -60,6 +67,7 @@ def train(
     config: Path | None,
     preset_name: str | None,
     out: Path | None,
+    trust_code: bool,
     json_: bool,
     quiet: bool,
     **flags: Any,
@@ -72,25 +80,32 @@ def train(
     """
     from pencil import run
     from pencil.cli.progress import progress
-    from pencil.cli.settings import train_config
+    from pencil.cli.settings import train_config, words_of
 
     chosen = train_config(data, config, preset_name, **flags)
+    _take_code(run.code_in(chosen), {data or "", *words_of(flags["settings"])}, trust_code, config)
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 
 
 @cli.command()
 @run_argument
+@trust_code_option
+@changed_data_option
 @as_json
 @click.option("--quiet", is_flag=True, help="No progress.")
-def resume(run: Path, json_: bool, quiet: bool) -> None:
+def resume(run: Path, trust_code: bool, changed_data: bool, json_: bool, quiet: bool) -> None:
     """Continue a stopped or killed RUN exactly where it stood."""
     from pencil.cli.progress import progress
-    from pencil.run import RunDirectory
+    from pencil.run import RunDirectory, code_in
     from pencil.run import resume as continue_run
 
-    if RunDirectory.open(run).is_finished:
+    directory = RunDirectory.open(run)
+    if directory.is_finished:
         say(f"{run} is finished already")
-    _report(continue_run(run, [] if quiet else [progress()]), json_)
+    elif trust_code:
+        tell_code(code_in(directory.config), run)
+    listeners = [] if quiet else [progress()]
+    _report(continue_run(run, listeners, trust_code=trust_code, changed_data=changed_data), json_)
 
 
 @cli.command()
@@ -98,16 +113,21 @@ def resume(run: Path, json_: bool, quiet: bool) -> None:
 @click.option(
     "--split", type=click.Choice(["test", "validation", "train"]), default="test", show_default=True
 )
+@trust_code_option
+@changed_data_option
 @as_json
-def evaluate(run: Path, split: str, json_: bool) -> None:
+def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_: bool) -> None:
     """Accuracy of RUN's model on its own data.
 
     It is measured against the labels as given: noisy ones on the train and validation splits.
     """
-    from pencil.run import RunDirectory
+    from pencil.run import RunDirectory, code_of_data, code_of_run
     from pencil.run import evaluate as measure
 
-    result = measure(RunDirectory.open(run), split)
+    directory = RunDirectory.open(run)
+    if trust_code:
+        tell_code(code_of_data(directory.config.data) | code_of_run(directory), run)
+    result = measure(directory, split, trust_code=trust_code, changed_data=changed_data)
     if json_:
         print_json(result)
     else:
@@ -127,9 +147,17 @@ def evaluate(run: Path, split: str, json_: bool) -> None:
 )
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
 @set_option
+@trust_code_option
 @as_json
 def predict(
-    run: Path, data: str, out: Path, split: str, distribution: bool, settings: tuple[str, ...], json_: bool
+    run: Path,
+    data: str,
+    out: Path,
+    split: str,
+    distribution: bool,
+    settings: tuple[str, ...],
+    trust_code: bool,
+    json_: bool,
 ) -> None:
     """Predict every example of DATA with RUN's model.
 
@@ -138,13 +166,17 @@ def predict(
     """
     from pencil.cli.settings import data_section
     from pencil.results import write_labels
-    from pencil.run import RunDirectory
+    from pencil.run import RunDirectory, code_of_data, code_of_run
     from pencil.run import predict as predictions
 
     _keep_apart(out, data)
     directory = RunDirectory.open(run)
     directory.require_finished()
-    chunks, names = predictions(directory, data_section(data, settings, like=directory.config), split)
+    section = data_section(data, settings, like=directory.config)
+    allow_current_folder(code_of_data(section), {data})
+    if trust_code:
+        tell_code(code_of_run(directory), run)
+    chunks, names = predictions(directory, section, split, trust_code=trust_code)
     _wrote(out, write_labels(out, chunks, names, distribution=distribution), json_)
 
 
@@ -183,10 +215,11 @@ def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...]
     from pencil.cli.settings import data_section
     from pencil.data import write_label_file
     from pencil.results import writing
-    from pencil.run import noisy_labels, read_splits
+    from pencil.run import code_of_data, noisy_labels, read_splits
 
     _keep_apart(out, data)
     section = data_section(data, settings, noise=noise)
+    allow_current_folder(code_of_data(section), {data})
     train_split = read_splits(section).train
     assert section.noise is not None
     noisy, clean = noisy_labels(train_split, section.noise, seed).hard, train_split.labels.hard
@@ -273,9 +306,6 @@ cli.add_command(review)
 def main() -> None:
     """Run the command; a user's mistake ends in one message and exit code 2, never in a traceback."""
     show_warnings_plainly()
-    sys.path.append(
-        str(Path.cwd())
-    )  # for data and models of your own; last, so that it hides no installed package
     try:
         cli(prog_name="pencil", standalone_mode=False)
     except PencilError as error:
@@ -301,6 +331,16 @@ def _fail(message: str, show: Callable[[], None] | None = None) -> None:
         print_json({"error": message})
     show() if show else say(f"error: {message}")
     sys.exit(2)
+
+
+def _take_code(named: dict[str, str], said: set[str], trust_code: bool, source: Path | None) -> None:
+    """Code that the command line names is the user's own; what a file names must be trusted."""
+    from pencil.run import check_code
+
+    foreign = {field: code for field, code in named.items() if code not in said}
+    check_code(foreign, trust_code, source=source)
+    tell_code(foreign, source)
+    allow_current_folder(named, said)
 
 
 def _new_folder(data: str) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pencil.cli.options import changed_data_option
 from pencil.cli.output import print_json, say
 
 EXAMPLES, MOST_EXAMPLES = 24, 100
@@ -29,6 +30,7 @@ EXAMPLES, MOST_EXAMPLES = 24, 100
     help="How many corrections and how many cases to review to show.",
 )
 @click.option("--no-data", is_flag=True, help="Leave the run's data alone: no thumbnails.")
+@changed_data_option
 @click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
 def report(
     run: Path,
@@ -37,6 +39,7 @@ def report(
     markdown: Path | None,
     examples: int,
     no_data: bool,
+    changed_data: bool,
     json_: bool,
 ) -> None:
     """Tell what RUN found, in one HTML file that needs no network.
@@ -47,7 +50,7 @@ def report(
     from pencil.report import gather, write_figures, write_markdown, write_page
     from pencil.run import RunDirectory
 
-    told = gather(RunDirectory.open(run), examples=examples, read_data=not no_data)
+    told = gather(RunDirectory.open(run), examples=examples, read_data=not no_data, changed_data=changed_data)
     page = out or run / "report.html"
     written: dict[str, Any] = {"out": str(page), "bytes": write_page(told, page)}
     if markdown is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from pencil.cli.options import changed_data_option
 from pencil.cli.output import print_json, say
 
 
@@ -29,6 +30,7 @@ from pencil.cli.output import print_json, say
     show_default=True,
     help="How long an item is kept for who looks at it.",
 )
+@changed_data_option
 @click.option("--json", "json_", is_flag=True, help="Print address and token as one line of JSON.")
 def review(
     run: Path,
@@ -38,6 +40,7 @@ def review(
     with_sure: bool,
     reviewer: str | None,
     lease_minutes: float,
+    changed_data: bool,
     json_: bool,
 ) -> None:
     """Review RUN's labels in a browser, most doubtful first.
@@ -55,7 +58,14 @@ def review(
     directory, token = RunDirectory.open(run), new_token()
     with (
         listen(host, port) as listening,
-        closing(Review(directory, with_sure=with_sure, lease_seconds=60 * lease_minutes)) as opened,
+        closing(
+            Review(
+                directory,
+                with_sure=with_sure,
+                lease_seconds=60 * lease_minutes,
+                changed_data=changed_data,
+            )
+        ) as opened,
     ):
         if not is_loopback(host):
             say(

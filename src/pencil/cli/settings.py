@@ -45,6 +45,12 @@ def train_config(
     return RunConfig.of(table)
 
 
+def words_of(settings: tuple[str, ...]) -> set[str]:
+    """The values of --set that are words: names of code may be among them."""
+    values = (parse_assignment(setting)[1] for setting in settings)
+    return {value for value in values if isinstance(value, str)}
+
+
 def data_section(
     path: str, settings: tuple[str, ...] = (), *, like: RunConfig | None = None, noise: str | None = None
 ) -> Data:
@@ -54,7 +60,8 @@ def data_section(
         table = like.table()
         table["data"] |= {"kind": kind, "path": path, "noise": None, "validation": 0.0}
         table["data"] |= {"limit": None, "per_class": None, "trusted": None}
-        table["data"].pop("labels", None)
+        for own in ("labels", "cache", "args"):  # those of the run's data, not of this
+            table["data"].pop(own, None)
     else:
         table = _preset_table("features" if kind == "python" else _own_preset(kind, path), path)
     if noise is not None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from pencil.algorithm import Pencil, Schedule, three_phases
 from pencil.config import RunConfig
 from pencil.config.schema import Model
-from pencil.data import Examples, RowNumbers
+from pencil.data import Examples, RowNumbers, Splits
 from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
 from pencil.errors import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
@@ -180,7 +180,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         with torch.random.fork_rng(devices=devices):  # a module's dropout draws from torch's own generator
             make = None if self.module is None else _maker(self.module)
             training = build_training(
-                self._config(), Prepared(examples, None, None), None, runtime, make=make
+                self._config(), Prepared(examples, None, None, Splits(examples)), None, runtime, make=make
             )
             training.weights = None if weights is None else weights[training.rows]
             training.events.listeners = [_Lines()] if self.verbose else []

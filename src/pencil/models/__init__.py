@@ -2,7 +2,7 @@
 
 from pencil.models.pair import Pair, apart, mean_prediction
 from pencil.models.preact_resnet import PreActBlock, PreActResNet
-from pencil.models.registry import PAIR, build_model, model_names
+from pencil.models.registry import PAIR, build_model, model_names, named_code
 from pencil.models.resnet import RESNET18, RESNET34, CifarResNet
 from pencil.models.small import SmallCNN, linear, mlp
 
@@ -21,4 +21,5 @@ __all__ = [
     "mean_prediction",
     "mlp",
     "model_names",
+    "named_code",
 ]

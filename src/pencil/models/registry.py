@@ -76,6 +76,21 @@ def build_model(
     return user_model(name, num_classes, input_shape, args)
 
 
+def named_code(name: str, args: Mapping[str, Any]) -> str | None:
+    """What building this network would run besides this package and plain torchvision and timm; None for nothing.
+
+    Their networks by name run nothing else; words among their arguments may name files and downloads.
+    """
+    source, colon, rest = name.partition(":")
+    if name == PAIR:
+        inner = args.get("args", {})
+        return named_code(str(args.get("name", "")), inner if isinstance(inner, Mapping) else {})
+    plain = all(isinstance(value, bool | int | float) for value in args.values())
+    if not colon or (source in ("torchvision", "timm") and ":" not in rest and plain):
+        return None
+    return name
+
+
 def _built_in(name: str, num_classes: int, input_shape: tuple[int, ...], args: dict[str, Any]) -> nn.Module:
     sizes = {"num_classes": num_classes}
     if name in _HEADS:

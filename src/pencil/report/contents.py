@@ -73,10 +73,15 @@ class Report:
         return f"pencil train --config {config} --out {shlex.quote(f'{self.run}-again')}"
 
 
-def gather(directory: RunDirectory, *, examples: int = 24, read_data: bool = True) -> Report:
-    """Read a finished run; with ``read_data`` its data too, for thumbnails and where its truth is known."""
+def gather(
+    directory: RunDirectory, *, examples: int = 24, read_data: bool = True, changed_data: bool = False
+) -> Report:
+    """Read a finished run; with ``read_data`` its data too, for thumbnails and where its truth is known.
+
+    Data that is not what it was is refused, unless ``changed_data``.
+    """
     directory.require_finished()
-    rule, source = VerdictRule(), Source.of(directory) if read_data else Source()
+    rule, source = VerdictRule(), Source.of(directory, changed_data=changed_data) if read_data else Source()
     chunks, names = learned_labels(directory)
     found = find(chunks, names, rule, examples=examples, truth=source.truth)
     source = source.checked([*found.corrections, *found.reviews])

@@ -13,7 +13,7 @@ from pencil.errors import PencilError
 from pencil.report.shortlist import Case
 from pencil.report.text import shown
 from pencil.report.thumbnails import Thumbnail, is_image, thumbnail
-from pencil.run import RunDirectory, prepare_examples
+from pencil.run import ChangedDataError, RunDirectory, own_examples
 
 THUMBNAIL_BYTES = 3_000_000
 """All thumbnails of a page together, so that it can be mailed."""
@@ -36,11 +36,16 @@ class Source:
     note: str | None = None
 
     @classmethod
-    def of(cls, directory: RunDirectory) -> Source:
-        """The rows a run was trained on. Its labels can be told about without them, so their lack is no error."""
-        config = directory.config
+    def of(cls, directory: RunDirectory, *, changed_data: bool = False) -> Source:
+        """The rows a run was trained on. Its labels can be told about without them, so their lack is no error.
+
+        Raises:
+            ChangedDataError: They are not what they were, and nobody said to go on.
+        """
         try:
-            rows = prepare_examples(config.data, config.seed).train
+            rows = own_examples(directory, changed_data=changed_data).train
+        except ChangedDataError:
+            raise
         except (PencilError, OSError) as error:
             return cls(note=shown(f"{UNREADABLE}{error}", 600))
         if len(rows) != directory.summary["examples"]:

@@ -20,7 +20,7 @@ from pencil.review.database import Database
 from pencil.review.history import Entry, History, OvertakenError, Seen, Who
 from pencil.review.pictures import Pictures
 from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, Queue
-from pencil.run import LabelTable, RunDirectory, prepare_examples
+from pencil.run import ChangedDataError, LabelTable, RunDirectory, rows_to_show
 
 SHOWN = 5  # classes of an item
 SHOWN_LATELY = 64  # items whose labels are remembered: who decides about one has just seen it
@@ -79,7 +79,12 @@ class Review:
     """
 
     def __init__(
-        self, directory: RunDirectory, *, with_sure: bool = False, lease_seconds: float = LEASE_SECONDS
+        self,
+        directory: RunDirectory,
+        *,
+        with_sure: bool = False,
+        lease_seconds: float = LEASE_SECONDS,
+        changed_data: bool = False,
     ) -> None:
         self.directory = directory
         self._table = LabelTable.open(directory)
@@ -92,7 +97,7 @@ class Review:
         with self._database.writing():
             self._queue.fill(self._about(), parts)
         self.trouble: str | None = None
-        self._pictures = self._open_pictures()
+        self._pictures = self._open_pictures(changed_data)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -113,14 +118,13 @@ class Review:
         names = "\0".join(self.class_names).encode("utf-8", "surrogateescape")
         return {"rows": str(len(self._table)), "classes": hashlib.sha256(names).hexdigest()}
 
-    def _open_pictures(self) -> Pictures | None:
+    def _open_pictures(self, changed_data: bool) -> Pictures | None:
         """None for inputs that are no images, or out of reach: ``trouble`` then says why."""
-        data = self.directory.config.data
-        if data.per_class is None and data.ceiling is None:  # otherwise noise decides which rows there are
-            data = data.model_copy(update={"noise": None})
         try:
-            pictures = Pictures(prepare_examples(data, self.directory.config.seed).train)
+            pictures = Pictures(rows_to_show(self.directory, changed_data=changed_data).train)
             return pictures if pictures.are_images else None
+        except ChangedDataError:
+            raise
         except PencilError as error:
             self.trouble = f"no images are shown: {error}"
             return None

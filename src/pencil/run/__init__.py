@@ -1,21 +1,31 @@
 """From settings to a run and back: the only place that builds objects from a RunConfig."""
 
 from pencil.run.actions import evaluate, learned_labels, predict, resume, train
+from pencil.run.code import Trust, check_code, code_in, code_of_data, code_of_run
 from pencil.run.directory import RunDirectory
 from pencil.run.label_table import LabelTable
+from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show
 from pencil.run.plan import Plan
 from pencil.run.sources import noisy_labels, prepare_examples, read_splits
 
 __all__ = [
+    "ChangedDataError",
     "LabelTable",
     "Plan",
     "RunDirectory",
+    "Trust",
+    "check_code",
+    "code_in",
+    "code_of_data",
+    "code_of_run",
     "evaluate",
     "learned_labels",
     "noisy_labels",
+    "own_examples",
     "predict",
     "prepare_examples",
     "read_splits",
     "resume",
+    "rows_to_show",
     "train",
 ]

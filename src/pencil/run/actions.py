@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from pencil.engine import (
     read_json_lines,
     whole_weights,
 )
+from pencil.engine.runtime import Runtime
 from pencil.errors import ConfigError, DataError, PencilError, RunError
 from pencil.results import (
     LabelChunk,
@@ -44,9 +46,16 @@ from pencil.run.build import (
     with_review,
     with_store,
 )
-from pencil.run.directory import RunDirectory
+from pencil.run.code import Trust, check_code, code_in
+from pencil.run.directory import RunDirectory, was_restarted
 from pencil.run.label_table import LabelTable
+from pencil.run.lock import locked
+from pencil.run.own_data import data_fingerprint, own_examples
 from pencil.run.sources import Prepared, prepare_examples, read_splits, read_unlabelled
+
+AFTER_RESTART_SECONDS = (
+    30.0  # for the process before this one to end, where torchrun starts its workers again
+)
 
 
 def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
@@ -56,7 +65,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     starts its workers again after one died, this continues the run that they had begun.
     """
     if RunDirectory(out).was_begun_by_this_job(config):
-        return resume(out, listeners)
+        return resume(out, listeners, trust_code=code_in(config).values())
     _need_trackers(config)
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     runtime = build_runtime(config)
@@ -65,35 +74,48 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
         prepared = prepare_examples(config.data, config.seed)
         config = with_store(config, prepared.train, runtime)
         training = build_training(config, prepared, directory, runtime)
-        if runtime.is_main:
-            RunDirectory.create(out, config)
-        return _carry_on(config, directory, prepared, training, listeners)
+        fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
+        with _alone(directory, runtime, lambda: RunDirectory.create(out, config, fingerprint)):
+            return _carry_on(config, directory, prepared, training, listeners)
     finally:
         runtime.stop()
 
 
-def resume(out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
-    """Continue a run exactly where its newest checkpoint left it."""
+def resume(
+    out: Path, listeners: Sequence[Listener] = (), *, trust_code: Trust = False, changed_data: bool = False
+) -> RunDirectory:
+    """Continue a run exactly where its newest checkpoint left it.
+
+    Args:
+        out: The run's folder.
+        listeners: Who hears of its progress.
+        trust_code: Whether code that the run names (data, model) may be imported: True, or the import paths.
+        changed_data: Go on where the data is not what the run began with.
+    """
     directory = RunDirectory.open(out)
     if directory.is_finished:
         return directory
     config = directory.config
+    check_code(code_in(config), trust_code, source=out)
     runtime = build_runtime(config)
     try:
-        prepared = prepare_examples(config.data, config.seed)
-        training = build_training(config, prepared, directory, runtime)
-        return _carry_on(config, directory, prepared, training, listeners)
+        with _alone(directory, runtime):
+            prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
+            training = build_training(config, prepared, directory, runtime)
+            return _carry_on(config, directory, prepared, training, listeners)
     finally:
         runtime.stop()
 
 
-def evaluate(directory: RunDirectory, split: str = "test") -> dict[str, Any]:
-    """Accuracy of the trained backbone on a split of the run's own data."""
+def evaluate(
+    directory: RunDirectory, split: str = "test", *, trust_code: Trust = False, changed_data: bool = False
+) -> dict[str, Any]:
+    """Accuracy of the trained backbone on a split of the run's own data; see ``resume`` for the last two."""
     directory.require_finished()
-    config = directory.config
-    examples = _split(prepare_examples(config.data, config.seed), split, f"the data of {directory.path}")
-    runtime = build_runtime(config)
-    model, preparation, _ = trained_network(directory, runtime)
+    runtime = build_runtime(directory.config)
+    model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
+    prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
+    examples = _split(prepared, split, f"the data of {directory.path}")
     return {
         "split": split,
         "examples": len(examples),
@@ -102,15 +124,15 @@ def evaluate(directory: RunDirectory, split: str = "test") -> dict[str, Any]:
 
 
 def predict(
-    directory: RunDirectory, data: Data, split: str = "train"
+    directory: RunDirectory, data: Data, split: str = "train", *, trust_code: Trust = False
 ) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
     """Predictions of the trained backbone for every row of a data source, in order, and the class names.
 
-    The data may have labels or not; without them it has no splits either.
+    The data may have labels or not; without them it has no splits either. ``trust_code``: see ``resume``.
     """
     directory.require_finished()
     runtime = build_runtime(directory.config)
-    model, preparation, card = trained_network(directory, runtime)
+    model, preparation, card = trained_network(directory, runtime, trust_code=trust_code)
     examples: Examples | Unlabelled | None = read_unlabelled(data)
     if examples is None:
         examples = _split(read_splits(data), split, data.path)
@@ -131,6 +153,25 @@ def learned_labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple
     """The label distribution of every training row of a finished run, in chunks, and the class names."""
     table = LabelTable.open(directory)
     return table.chunks(), table.class_names
+
+
+@contextlib.contextmanager
+def _alone(
+    directory: RunDirectory, runtime: Runtime, begin: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """While the main rank holds the folder's lock; where it cannot, or cannot begin, every rank ends."""
+    problem: PencilError | None = None
+    with contextlib.ExitStack() as stack:
+        if runtime.is_main:
+            try:
+                wait = AFTER_RESTART_SECONDS if was_restarted() else 0.0
+                stack.enter_context(locked(directory.path, wait_seconds=wait))
+                begin()
+            except PencilError as error:
+                problem = error
+        if runtime.any_of(problem is not None)[0]:
+            raise problem or RunError(f"{directory.path}: the main rank cannot work there")
+        yield
 
 
 def _carry_on(

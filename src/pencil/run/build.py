@@ -31,6 +31,7 @@ from pencil.errors import ConfigError, RunError
 from pencil.methods import AnyMethod, CoTeaching, DivideMix, Forward
 from pencil.models import PAIR, build_model
 from pencil.results import ModelCard, load_weights, read_card
+from pencil.run.code import Trust, check_code, code_of_run
 from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, noise_matrix, users_code
 from pencil.run.trusted import is_run, newest_entry
@@ -282,9 +283,12 @@ def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> 
     )
 
 
-def trained_network(directory: RunDirectory, runtime: Runtime) -> tuple[nn.Module, Preparation, ModelCard]:
-    """The backbone of a finished run, ready to predict."""
+def trained_network(
+    directory: RunDirectory, runtime: Runtime, *, trust_code: Trust = False
+) -> tuple[nn.Module, Preparation, ModelCard]:
+    """The backbone of a finished run, ready to predict; ``trust_code``: see ``pencil.run.resume``."""
     card = read_card(directory.path)
+    check_code(code_of_run(directory), trust_code, source=directory.path)
     with users_code("model.name", card.name):
         model = build_model(
             card.name, num_classes=len(card.class_names), input_shape=card.input_shape, args=card.args

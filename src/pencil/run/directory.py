@@ -1,6 +1,7 @@
 """A run directory: what a run leaves, and where.
 
 config.toml         everything that decided the run
+data.json           what tells the data from other data
 environment.json    versions, machine and command
 metrics.jsonl       one line per epoch
 checkpoints/        to resume from
@@ -23,7 +24,13 @@ from pencil.config import RunConfig
 from pencil.errors import ConfigError, RunError
 from pencil.results import describe_environment, read_json
 
+DATA = "data.json"
 JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name for a group of workers, the same after a restart
+
+
+def was_restarted() -> bool:
+    """Whether torchrun started this process in place of one that ended."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
 @dataclass(frozen=True)
@@ -43,20 +50,22 @@ class RunDirectory:
         return directory
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig) -> RunDirectory:
+    def create(cls, path: Path, config: RunConfig, fingerprint: dict[str, Any] | None = None) -> RunDirectory:
         """A new run; refuses a folder that already holds one."""
         directory = cls.vacant(path)
         try:
-            directory._write_settings(config)
+            directory._write_settings(config, fingerprint)
         except OSError as error:
             raise RunError(
                 f"--out {path}: no run can be kept there ({error.strerror or error}); choose another place"
             ) from error
         return directory
 
-    def _write_settings(self, config: RunConfig) -> None:
+    def _write_settings(self, config: RunConfig, fingerprint: dict[str, Any] | None) -> None:
         path = self.path
         path.mkdir(parents=True, exist_ok=True)
+        if fingerprint is not None:
+            (path / DATA).write_text(json.dumps(fingerprint, indent=2) + "\n")
         environment = describe_environment() | {"job": os.environ.get(JOB)}
         (path / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
         partial = path / ".config.toml.partial"  # half a config.toml would be another run's settings
@@ -65,10 +74,7 @@ class RunDirectory:
 
     def was_begun_by_this_job(self, config: RunConfig) -> bool:
         """Whether torchrun restarted its workers and the run here is the one that they had begun."""
-        if (
-            os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
-            or not (self.path / "config.toml").exists()
-        ):
+        if not was_restarted() or not (self.path / "config.toml").exists():
             return False
         job, kept = read_json(self.path / "environment.json").get("job"), self.config
         if config.store == "auto":  # it was resolved when the run began
@@ -96,6 +102,12 @@ class RunDirectory:
             return RunConfig.read(file)
         except ConfigError as error:
             raise RunError(f"{file} is not as pencil train wrote it: {error}") from error
+
+    @property
+    def fingerprint(self) -> dict[str, Any] | None:
+        """What tells the run's data from other data; None for a run that did not keep it."""
+        file = self.path / DATA
+        return read_json(file) if file.exists() else None
 
     @property
     def metrics(self) -> Path:

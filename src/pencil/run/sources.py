@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -62,12 +62,18 @@ class Prepared:
     """Examples as a run uses them.
 
     Validation rows carry given (noisy) labels, as in the paper, unless the source holds out examples of its own.
+    ``source`` is the data as its files have it.
     """
 
     train: Examples
     validation: Examples | None
     test: Examples | None
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    source: Splits
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """Parts of the source that are missing, with their rows."""
+        return self.source.skipped
 
 
 def prepare_examples(data: Data, seed: int) -> Prepared:
@@ -87,7 +93,7 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             train, labels=GivenLabels.of(_truth(train, data), train.num_classes, train.labels.trusted)
         )
     if not data.validation:
-        return Prepared(_to_learn(train, data), splits.validation, splits.test, splits.skipped)
+        return Prepared(_to_learn(train, data), splits.validation, splits.test, splits)
     order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
     held = round(len(train) * data.validation)
     if held == 0 or held == len(train):
@@ -96,7 +102,7 @@ def prepare_examples(data: Data, seed: int) -> Prepared:
             "set another share, or 0 to hold out nothing"
         )
     kept, out = order[held:].sort().values, order[:held].sort().values
-    return Prepared(_to_learn(train.subset(kept), data), train.subset(out), splits.test, splits.skipped)
+    return Prepared(_to_learn(train.subset(kept), data), train.subset(out), splits.test, splits)
 
 
 def _to_learn(train: Examples, data: Data) -> Examples:

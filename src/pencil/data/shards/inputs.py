@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +60,12 @@ class ShardInputs:
     def blocks(self) -> Blocks:
         """A block for every shard."""
         return Blocks.of_sizes(torch.tensor([shard.rows for shard in self.split.shards], dtype=torch.int64))
+
+    @cached_property
+    def checksum(self) -> int:
+        """Of the shards that the index names, by their own checksums: nothing is read for it."""
+        marks = [(shard.name, shard.rows, shard.bytes, shard.crc32) for shard in self.split.shards]
+        return zlib.crc32(repr(marks).encode())
 
     def fetch(self, rows: Tensor) -> Tensor:
         """Images (B, channels, H, W) uint8 or features (B, ...) of the rows numbered (B,)."""

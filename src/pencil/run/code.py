@@ -1,0 +1,54 @@
+"""Code that settings name, and whether it may be imported.
+
+Importing a module runs it, and a run folder gets shared: what its files name is imported only where the person at work
+says so. Their own command line, or their own Python, names what it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pencil.config import RunConfig
+from pencil.config.schema import Data, DatasetData
+from pencil.errors import RunError
+from pencil.models import named_code
+from pencil.results import read_card
+from pencil.run.directory import RunDirectory
+
+Trust = bool | Collection[str]
+"""True, or the import paths that are trusted."""
+
+
+def code_in(config: RunConfig) -> dict[str, str]:
+    """The code that settings would run, by the field that names it."""
+    return code_of_data(config.data) | code_of_model(config.model.name, config.model.args)
+
+
+def code_of_data(data: Data) -> dict[str, str]:
+    """The function that makes the data, where it is somebody's own."""
+    return {"data.path": data.path} if isinstance(data, DatasetData) else {}
+
+
+def code_of_model(name: str, args: Mapping[str, Any]) -> dict[str, str]:
+    """What building the network would run."""
+    code = named_code(name, args)
+    return {} if code is None else {"model.name": code}
+
+
+def code_of_run(directory: RunDirectory) -> dict[str, str]:
+    """What building the trained network of a finished run would run."""
+    card = read_card(directory.path)
+    return code_of_model(card.name, card.args)
+
+
+def check_code(named: Mapping[str, str], trust: Trust, *, source: object) -> None:
+    """Refuse code that a file names and nobody trusts."""
+    refused = {
+        field: code for field, code in named.items() if trust is not True and (not trust or code not in trust)
+    }
+    if refused:
+        raise RunError(
+            f"{source} names code to run: {', '.join(f'{field} = {code!r}' for field, code in refused.items())}; "
+            "it is not imported unless you say that you trust it: --trust-code (its folder must be on PYTHONPATH)"
+        )

@@ -1,0 +1,100 @@
+"""The data that a run was trained on, read again: only where its code is trusted and it has not changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pencil.config.schema import Data
+from pencil.data.fingerprint import differences, fingerprint, labels_mark
+from pencil.errors import RunError
+from pencil.run.code import Trust, check_code, code_of_data
+from pencil.run.directory import DATA, RunDirectory
+from pencil.run.sources import Prepared, prepare_examples
+
+SPLITS = ("train", "validation", "test")
+LABELS = "labels_to_learn"
+
+
+def data_fingerprint(prepared: Prepared) -> dict[str, Any]:
+    """What the data of a run is known by: every split of the source, and the labels as they were learned from."""
+    source = prepared.source
+    marks = {name: fingerprint(part) for name in SPLITS if (part := getattr(source, name)) is not None}
+    return {**marks, LABELS: labels_mark(prepared.train.labels)}
+
+
+def own_examples(
+    directory: RunDirectory, *, trust_code: Trust = False, changed_data: bool = False
+) -> Prepared:
+    """The examples of a run, as it was trained on them.
+
+    Args:
+        directory: The run.
+        trust_code: Whether code that the run names may be imported to read them: True, or the import paths.
+        changed_data: Go on where the data is not what it was.
+
+    Raises:
+        RunError: Nobody trusts the code, or the data has changed; the message says how.
+    """
+    config = directory.config
+    check_code(code_of_data(config.data), trust_code, source=directory.path)
+    prepared = prepare_examples(config.data, config.seed)
+    if not changed_data:
+        check_unchanged(directory, prepared)
+    return prepared
+
+
+def rows_to_show(directory: RunDirectory, *, changed_data: bool = False) -> Prepared:
+    """The examples of a run for people to look at. Code that the run names is never imported for that."""
+    config = directory.config
+    check_code(code_of_data(config.data), False, source=directory.path)
+    prepared = prepare_examples(_without_noise(config.data), config.seed)
+    if not changed_data:
+        check_unchanged(directory, prepared, labels=config.data.noise is None)
+    return prepared
+
+
+def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool = True) -> None:
+    """Refuse data that is not what the run began with; a run from before fingerprints were kept passes."""
+    before = directory.fingerprint
+    if before is None:
+        return
+    if not _is_fingerprint(before):
+        raise RunError(
+            f"{directory.path / DATA} is not as pencil train wrote it; restore it, or go on without it: --changed-data"
+        )
+    found = list(_differences(before, data_fingerprint(prepared), labels=labels))
+    if found:
+        raise ChangedDataError(
+            f"the data of {directory.path} is not what the run was trained on: {'; '.join(found)}; restore it, or go "
+            "on with it as it is: --changed-data"
+        )
+
+
+def _is_fingerprint(value: Mapping[str, Any]) -> bool:
+    """Whether a stranger's file has the form of one."""
+    marks = [value[name] for name in SPLITS if name in value]
+    return "train" in value and all(
+        isinstance(mark, dict) and isinstance(mark.get("rows"), int) for mark in marks
+    )
+
+
+class ChangedDataError(RunError):
+    """A run's data is not what it was."""
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any], *, labels: bool) -> Iterator[str]:
+    for name in SPLITS:
+        if (name in before) != (name in now):
+            yield f"the {name} split {'is gone' if name in before else 'is new'}"
+        elif name in before:
+            yield from (f"{name}: {what}" for what in differences(before[name], now[name]))
+    if labels and before["train"] == now["train"] and before.get(LABELS) != now[LABELS]:
+        yield "train: the labels laid over the data's own (data.noise, data.trusted) differ"
+
+
+def _without_noise(data: Data) -> Data:
+    """Showing rows needs no noise, unless that decides which rows there are."""
+    if data.per_class is None and data.ceiling is None:
+        return data.model_copy(update={"noise": None})
+    return data
