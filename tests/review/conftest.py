@@ -18,6 +18,7 @@ from pencil.presets import preset
 from pencil.results import ModelCard, save_labels, save_model
 from pencil.review import Review
 from pencil.review.access import new_token
+from pencil.review.connection import LIMITS
 from pencil.review.pictures import encode_png
 from pencil.review.server import build_app, listen, make_server
 from pencil.run import RunDirectory
@@ -74,14 +75,19 @@ def _write_images(folder: Path, ids, labels, names) -> Path:
 class ServerHere:
     """The same server in a thread of this process, for what needs no process."""
 
-    def __init__(self, run: Path, **options) -> None:
+    def __init__(self, run: Path, *, limits=LIMITS, **options) -> None:
         self.review = Review(RunDirectory.open(run), **options)
         listening = listen("127.0.0.1", 0)
         self.port, self.token = listening.getsockname()[1], new_token()
         self.base = f"http://127.0.0.1:{self.port}"
-        self._server = make_server(build_app(self.review, self.token, "127.0.0.1", "somebody"))
+        app = build_app(self.review, self.token, "127.0.0.1", "somebody", limits)
+        self._server = make_server(app, limits)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
         self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        return len(self._server.server_state.connections)
 
     def end(self) -> None:
         self._server.should_exit = True

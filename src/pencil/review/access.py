@@ -1,17 +1,24 @@
-"""Who may talk to the server: a token for everything but the empty page, and only under the server's own names."""
+"""Who may talk to the server: a token for everything but the empty page, and only under the server's own names.
+
+What is refused is refused by its headers; only then a body is read, whole and of bounded size.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
+import re
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+import sys
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 from pencil.errors import ConfigError
+from pencil.review.connection import LIMITS, Limits
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -19,6 +26,14 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = frozenset({"/"})  # the page itself holds nothing of the run
+BODY_BYTES = 1 << 16  # a decision takes 200
+
+NO_PATH = "the request must name a path of this server, from its first /"
+OTHER_NAME = "this server does not go by that name; use the address that it printed"
+OTHER_ORIGIN = "a page of another origin asks; open the address that pencil review printed"
+TOO_LARGE = f"a body may have {BODY_BYTES:,} bytes"
+NO_TOKEN = "the token is missing or wrong; open the address that pencil review printed"  # noqa: S105
+OTHER_TYPE = "a body must be application/json"
 
 
 def new_token() -> str:
@@ -72,9 +87,9 @@ class HostNames:
 
 
 def _without_port(header: str) -> str:
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.rpartition(":")[0] if ":" in header else header
+    """The name in ``name``, ``name:80`` or ``[address]:80``; nothing for anything else."""
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]{0,5})?", header)
+    return "" if found is None else found[1] or found[2]
 
 
 def _is_address(name: str) -> bool:
@@ -93,6 +108,7 @@ class Guarded:
     token: str
     hosts: HostNames
     policy: str
+    limits: Limits = LIMITS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or refuse it."""
@@ -105,14 +121,36 @@ class Guarded:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if not self.hosts.allow(headers.get(b"host", "")):
-            await _refuse(send, 421, "this server does not go by that name; use the address that it printed")
-        elif scope["path"] not in OPEN_PATHS and not self._knows(headers.get(b"authorization", "")):
-            await _refuse(
-                send, 401, "the token is missing or wrong; open the address that pencil review printed"
-            )
+        refused = self._refusal(scope["path"], headers)
+        if refused is not None:
+            length = _declared(headers)  # a short body that nobody reads is no reason to hang up
+            await _refuse(send, *refused, close=length is None or length > BODY_BYTES)
+            return
+        try:
+            async with asyncio.timeout(self.limits.request_seconds):
+                body = await _read(receive)
+        except TimeoutError:
+            await _refuse(send, 408, "the rest of the request did not come in time", close=True)
+            return
+        if body is None:
+            return
+        if len(body) > BODY_BYTES:
+            await _refuse(send, 413, TOO_LARGE, close=True)
         else:
-            await self.app(scope, receive, send)
+            await self.app(scope, _replay(body, receive), send)
+
+    def _refusal(self, path: str, headers: Mapping[bytes, str]) -> tuple[int, str] | None:
+        """Status and reason, by the headers alone; None where there is none."""
+        host, length = headers.get(b"host", ""), _declared(headers)
+        checks = (
+            (path.startswith("/"), 400, NO_PATH),
+            (self.hosts.allow(host), 421, OTHER_NAME),
+            (_is_own(headers.get(b"origin"), host), 403, OTHER_ORIGIN),
+            (length is None or length <= BODY_BYTES, 413, TOO_LARGE),
+            (path in OPEN_PATHS or self._knows(headers.get(b"authorization", "")), 401, NO_TOKEN),
+            (length == 0 or _is_json(headers), 415, OTHER_TYPE),
+        )
+        return next(((status, reason) for holds, status, reason in checks if not holds), None)
 
     def _knows(self, header: str) -> bool:
         return hmac.compare_digest(header.encode("latin-1"), f"Bearer {self.token}".encode("latin-1"))
@@ -135,8 +173,49 @@ class Guarded:
         return sending
 
 
-async def _refuse(send: Send, status: int, reason: str) -> None:
+def _is_own(origin: str | None, host: str) -> bool:
+    """Whether a request comes from a page of this server, by any name of it, or from no page at all."""
+    return origin is None or origin.partition("://")[2].lower() == host.lower()
+
+
+def _declared(headers: Mapping[bytes, str]) -> int | None:
+    """How long the body says it is; None where it comes in chunks and does not say."""
+    if b"transfer-encoding" in headers:
+        return None
+    length = headers.get(b"content-length", "0")
+    return int(length) if length.isdecimal() and len(length) < 20 else sys.maxsize
+
+
+def _is_json(headers: Mapping[bytes, str]) -> bool:
+    return headers.get(b"content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """A body, or as much of it as shows that it is too large; None where the client went away."""
+    body, more = bytearray(), True
+    while more and len(body) <= BODY_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """For an application: the body that was read, then whatever comes."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> MutableMapping[str, Any]:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+async def _refuse(send: Send, status: int, reason: str, *, close: bool) -> None:
     body = json.dumps({"error": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if close:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

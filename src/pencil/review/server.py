@@ -4,38 +4,51 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import signal
 import socket
 from collections.abc import Callable
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pencil.errors import ConfigError, PencilError, need
 from pencil.review.access import App, Guarded, HostNames
+from pencil.review.connection import LIMITS, PURPOSE, Limits, protocol
 from pencil.review.history import Who
-from pencil.review.session import Answer, OvertakenError, Review
+from pencil.review.session import OvertakenError, Review
 
 PORT = 8642
-PURPOSE = "serve the review"
 GRACE_SECONDS = 2
+LARGEST = 1 << 53  # of integers that JavaScript tells apart; SQLite ends at 2^63
+LONGEST_ERROR = 300
+
+
+def _plain(text: str) -> str:
+    if any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in text):
+        raise ValueError("control characters are not allowed")
+    return text
+
+
+Number = Annotated[int, Field(ge=0, le=LARGEST)]
+Name = Annotated[str, AfterValidator(_plain)]
 
 
 class Asked(BaseModel):
     """What every request tells of its sender."""
 
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
-    client: str = Field(min_length=1, max_length=64)
+    client: Name = Field(min_length=1, max_length=64)
 
 
 class Signed(Asked):
     """A request that enters something: once, however often it is sent."""
 
-    reviewer: str = Field(min_length=1, max_length=80)
-    ticket: str = Field(min_length=1, max_length=64)
+    reviewer: Name = Field(min_length=1, max_length=80)
+    ticket: Name = Field(min_length=1, max_length=64)
 
     @property
     def who(self) -> Who:
@@ -46,16 +59,16 @@ class Signed(Asked):
 class Decided(Signed):
     """An action on an item."""
 
-    place: int
-    version: int
-    action: str
-    label: int | None = None
+    place: Number
+    version: Number
+    action: Name = Field(max_length=16)
+    label: Number | None = None
 
 
 class TakenBack(Signed):
     """An undo; without an entry, of the client's newest."""
 
-    entry: int | None = None
+    entry: Number | None = None
 
 
 def check_installed() -> None:
@@ -64,49 +77,48 @@ def check_installed() -> None:
     need("uvicorn", extra="review", purpose=PURPOSE)
 
 
-def build_app(review: Review, token: str, host: str, reviewer: str) -> App:
+def build_app(review: Review, token: str, host: str, reviewer: str, limits: Limits = LIMITS) -> App:
     """The application, guarded."""
     fastapi = need("fastapi", extra="review", purpose=PURPOSE)
+    app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     responses = need("fastapi.responses", extra="review", purpose=PURPOSE)
-    app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     page = page_text()
     _add_routes(app, review, reviewer, responses)
     app.add_api_route("/", lambda: responses.HTMLResponse(page), methods=["GET"])
+    _add_refusals(app, review, responses)
+    return Guarded(app, token, HostNames.of(host), policy_for(page), limits)
 
-    def refused(_: Any, error: PencilError) -> Any:
-        return responses.JSONResponse({"error": str(error)}, status_code=400)
 
-    def overtaken(_: Any, error: OvertakenError) -> Any:
-        return responses.JSONResponse({"overtaken": review.describe(error.entry)}, status_code=409)
-
-    app.add_exception_handler(PencilError, refused)
-    app.add_exception_handler(OvertakenError, overtaken)
-    return Guarded(app, token, HostNames.of(host), policy_for(page))
+def _answer(responses: Any, content: Any, status: int = 200) -> Any:
+    """JSON in ASCII: names of files and of classes may hold what is no text, and what was asked for anything."""
+    body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return responses.Response(body, status, media_type="application/json")
 
 
 def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None:
-    def start() -> Answer:
-        return {**review.start(), "reviewer": reviewer}
+    def start() -> Any:
+        return _answer(responses, {**review.start(), "reviewer": reviewer})
 
-    def take_next(asked: Asked) -> Answer:
-        return review.take_next(asked.client)
+    def take_next(asked: Asked) -> Any:
+        return _answer(responses, review.take_next(asked.client))
 
-    def decide(decided: Decided) -> Answer:
-        return review.decide(
+    def decide(decided: Decided) -> Any:
+        made = review.decide(
             decided.who, decided.ticket, decided.place, decided.version, decided.action, decided.label
         )
+        return _answer(responses, made)
 
-    def undo(taken: TakenBack) -> Answer:
-        return review.undo(taken.who, taken.ticket, taken.entry)
+    def undo(taken: TakenBack) -> Any:
+        return _answer(responses, review.undo(taken.who, taken.ticket, taken.entry))
 
-    def recent() -> list[Answer]:
-        return review.recent()
+    def recent() -> Any:
+        return _answer(responses, review.recent())
 
-    def image(place: int) -> Any:
+    def image(place: Number) -> Any:
         found = review.picture(place)
         return responses.Response(found or b"", 200 if found else 404, media_type="image/png")
 
-    # In threads, for they wait for the disk; an answer is JSON already and needs no model.
+    # In threads, for they wait for the disk.
     routes: dict[str, tuple[str, Callable[..., Any]]] = {
         "/api/start": ("GET", start),
         "/api/next": ("POST", take_next),
@@ -117,6 +129,36 @@ def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None
     }
     for path, (method, endpoint) in routes.items():
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
+
+
+def _add_refusals(app: Any, review: Review, responses: Any) -> None:
+    """Every error as one line that repeats little of what was sent."""
+    exceptions = need("starlette.exceptions", extra="review", purpose=PURPOSE)
+    invalid = need("fastapi.exceptions", extra="review", purpose=PURPOSE).RequestValidationError
+
+    def refuse(status: int, error: object, **more: Any) -> Any:
+        return _answer(responses, {"error": str(error)[:LONGEST_ERROR], **more}, status)
+
+    async def refused(_: Any, error: PencilError) -> Any:
+        return refuse(400, error)
+
+    async def overtaken(_: Any, error: OvertakenError) -> Any:
+        return refuse(409, error, overtaken=review.describe(error.entry))
+
+    async def mistaken(_: Any, error: Any) -> Any:
+        first = error.errors()[0]
+        return refuse(422, f"{'.'.join(map(str, first['loc'][1:])) or 'body'}: {first['msg']}")
+
+    async def unknown(_: Any, error: Any) -> Any:
+        return refuse(error.status_code, error.detail)
+
+    for kind, handler in {
+        PencilError: refused,
+        OvertakenError: overtaken,
+        invalid: mistaken,
+        exceptions.HTTPException: unknown,
+    }.items():
+        app.add_exception_handler(kind, handler)
 
 
 def page_text() -> str:
@@ -165,14 +207,16 @@ def address(listening: socket.socket, token: str) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/#{token}"
 
 
-def make_server(app: App) -> Any:
+def make_server(app: App, limits: Limits = LIMITS) -> Any:
     """A server that says nothing of itself and ends without waiting for idle connections."""
     uvicorn = need("uvicorn", extra="review", purpose=PURPOSE)
     settings = uvicorn.Config(
         app,
-        log_level="warning",
+        http=protocol(limits),
+        log_level="error",  # a client's mistakes are told to the client
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         lifespan="off",
         ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,

@@ -193,7 +193,7 @@ class Review:
         chunk = self._table.rows(row, row + 1)
         belief = chunk.distribution
         whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0]
-        best = whole.sort(descending=True, stable=True)
+        best = whole.nan_to_num().sort(descending=True, stable=True)  # JSON knows no NaN
         likely = tuple(zip(best.indices[:SHOWN].tolist(), best.values[:SHOWN].tolist(), strict=True))
         verdict = VERDICTS[int(chunk.verdicts(self.class_names)[0])]
         return Labels(chunk.ids[0], self._numbers[chunk.given[0]], verdict, likely)
