@@ -7,7 +7,7 @@ import pytest
 
 from pencil.results import last_entry, read_decisions
 from pencil.review.database import Database
-from pencil.review.history import History, OvertakenError, Seen, Who
+from pencil.review.history import History, OvertakenError, Seen, TicketError, Who
 from pencil.review.queue import DOUBTFUL, Queue
 
 ANN, BOB = Who("Ann", "window 1"), Who("Bob", "window 2")
@@ -79,6 +79,30 @@ def test_a_ticket_is_carried_out_once(history):
     back = undo(history, ANN, "undo")
     assert undo(history, ANN, "undo") == back
     assert last_entry(history.database.path.parent) == 2
+
+
+def test_a_ticket_is_one_clients_for_one_request(history):
+    decide(history, ANN, "decided", seen(1), "accepted", 2)
+    decide(history, ANN, "skipped", seen(2), "skipped")
+    undo(history, ANN, "undone", 1)
+    others = [
+        lambda: decide(history, BOB, "decided", seen(1), "accepted", 2),
+        lambda: decide(history, ANN, "decided", seen(3), "accepted", 2),
+        lambda: decide(history, ANN, "decided", seen(1), "accepted", 3),
+        lambda: decide(history, ANN, "decided", seen(1), "kept", 2),
+        lambda: decide(history, BOB, "skipped", seen(2), "skipped"),
+        lambda: decide(history, ANN, "undone", seen(1, version=2), "kept", 0),
+        lambda: undo(history, ANN, "decided"),
+        lambda: undo(history, ANN, "decided", 1),
+        lambda: undo(history, BOB, "undone"),
+        lambda: undo(history, BOB, "undone", 1),
+        lambda: undo(history, ANN, "undone", 2),
+    ]
+    for other in others:
+        with pytest.raises(TicketError) as caught:
+            other()
+        assert str(caught.value) == "ticket: was used already, for another request; send a new one"
+    assert last_entry(history.database.path.parent) == 3
 
 
 def test_undo_goes_back_one_by_one_through_ones_own(history):

@@ -168,6 +168,26 @@ def test_two_people_never_overwrite_each_other(serve_here, people, run):
     assert [(made.id, made.decision) for made in read_decisions(run)] == [(item["id"], "dropped")]
 
 
+def test_anothers_ticket_is_refused_and_tells_nothing(serve_here, people, run):
+    server = serve_here(run)
+    ann, bob = people(server, "Ann"), people(server, "Bob")
+    item = ann.next()
+    made = ann.decide(item, "drop", ticket="Ann's").json()["made"]
+    told = [
+        bob.decide(item, "drop", ticket="Ann's"),
+        bob.decide(bob.next(), "drop", ticket="Ann's"),
+        bob.post("undo", ticket="Ann's"),
+        bob.post("undo", ticket="Ann's", entry=made["entry"]),
+    ]
+    for answer in told:
+        assert (answer.status_code, list(answer.json())) == (409, ["error"])
+        assert item["id"] not in answer.text
+        assert answer.json()["error"].startswith("ticket: was used already")
+    again = ann.decide(item, "drop", ticket="Ann's")
+    assert (again.status_code, again.json()["made"]) == (200, made)
+    assert len(list(read_decisions(run))) == 1
+
+
 def test_two_people_at_once_share_the_queue_without_meeting(serve_here, people, run):
     server = serve_here(run)
     results = {}

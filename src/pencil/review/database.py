@@ -1,20 +1,25 @@
 """The file of a review: one SQLite database in the run's folder.
 
 Written ahead (WAL) and synced at every commit (``synchronous = FULL``): what was answered is on disk. A transaction
-that writes begins by taking the lock, so that several servers may share the file.
+that writes begins by taking the lock, so that several servers may share the file. Only its owner may read it: it
+holds names of people and of rows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pencil.errors import RunError
 from pencil.results.decisions import HISTORY, unreadable
 
+OWNER_ONLY = 0o600
 BUSY_SECONDS = 120.0  # another server may be filling the queue
 
 # A place is an item's rank by doubt, from 1; a part a stretch of places: doubtful rows, then perhaps sure ones.
@@ -41,6 +46,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.RLock()
+        make_private(path)
         with self._named_errors():
             self._db = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -92,3 +98,31 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise unreadable(self.path, error) from error
+
+
+def make_private(path: Path) -> None:
+    """Make the file where it is not there yet, for its owner alone; SQLite gives its companions the same rights.
+
+    What is there is never opened here: to close a file takes away the locks that SQLite has on it in this process.
+    """
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, OWNER_ONLY))
+        for name in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                _tighten(path.with_name(path.name + name))
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be made readable for its owner alone ({error.strerror}); give this user the right to "
+            "write its folder, or copy the run to a folder of yours"
+        ) from error
+
+
+def _tighten(path: Path) -> None:
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        raise RunError(
+            f"{path}: is a link or no file at all; put the file itself in its place, or move it away"
+        )
+    if stat.S_IMODE(mode) & 0o077:
+        path.chmod(OWNER_ONLY)

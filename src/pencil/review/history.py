@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pencil.errors import RunError
+from pencil.errors import PencilError, RunError
 from pencil.results.decisions import DECISIONS, SKIPPED, UNDONE
 from pencil.review.database import Database
 from pencil.review.queue import Queue
@@ -62,6 +62,13 @@ class OvertakenError(Exception):
         self.entry = entry
 
 
+class TicketError(PencilError):
+    """A ticket that was used already, for something else or by another client."""
+
+    def __init__(self) -> None:
+        super().__init__("ticket: was used already, for another request; send a new one")
+
+
 @dataclass(frozen=True)
 class History:
     """Adds entries and moves the queue with them; called within ``Database.writing``."""
@@ -70,14 +77,21 @@ class History:
     queue: Queue
 
     def decide(self, who: Who, ticket: str, seen: Seen, action: str, label: int | None = None) -> Entry:
-        """Enter a decision or a skip; a ticket that was used already answers with its entry.
+        """Enter a decision or a skip; a request that was sent already, by its ticket, answers with its entry.
 
         Raises:
             OvertakenError: Another decision or undo came first.
+            TicketError: The ticket was used for another request.
         """
         known = self._find("ticket = ?", ticket)
         if known is not None:
-            return known
+            same = (who.client, seen.place, action, label) == (
+                known.client,
+                known.place,
+                known.action,
+                known.label,
+            )
+            return _repeated(known, same)
         last = self._find("place = ? AND version IS NOT NULL ORDER BY version DESC LIMIT 1", seen.place)
         if last is not None and (last.version != seen.version or last.decides):
             raise OvertakenError(last)
@@ -94,10 +108,12 @@ class History:
 
         Raises:
             OvertakenError: The entry was taken back already.
+            TicketError: The ticket was used for another request.
         """
         known = self._find("ticket = ?", ticket)
         if known is not None:
-            return known
+            asked = known.undoes if entry is None else entry
+            return _repeated(known, (who.client, asked, UNDONE) == (known.client, known.undoes, known.action))
         made = self._newest_of(who.client) if entry is None else self._find("entry = ?", entry)
         if made is None:
             return None
@@ -160,6 +176,13 @@ class History:
     def _find(self, condition: str, value: int | str) -> Entry | None:
         found = self.database.find(f"{_ENTRY} WHERE {condition}", (value,))
         return None if found is None else Entry(*found)
+
+
+def _repeated(known: Entry, same: bool) -> Entry:
+    """The entry of a request that comes again; nothing is told of anybody else's."""
+    if not same:
+        raise TicketError
+    return known
 
 
 def _now() -> str:

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pencil.errors import ConfigError, PencilError, need
 from pencil.review.access import App, Guarded, HostNames
 from pencil.review.connection import LIMITS, PURPOSE, Limits, protocol
-from pencil.review.history import Who
+from pencil.review.history import TicketError, Who
 from pencil.review.session import OvertakenError, Review
 
 PORT = 8642
@@ -140,7 +140,7 @@ def _add_refusals(app: Any, review: Review, responses: Any) -> None:
         return _answer(responses, {"error": str(error)[:LONGEST_ERROR], **more}, status)
 
     async def refused(_: Any, error: PencilError) -> Any:
-        return refuse(400, error)
+        return refuse(409 if isinstance(error, TicketError) else 400, error)
 
     async def overtaken(_: Any, error: OvertakenError) -> Any:
         return refuse(409, error, overtaken=review.describe(error.entry))
