@@ -35,14 +35,23 @@ def _beliefs(labels, classes, seed=0):
 
 
 def _make_run(
-    folder: Path, rows=60, classes=4, *, images=True, kept=None, store="dense", trusted=None
+    folder: Path,
+    rows=60,
+    classes=4,
+    *,
+    images=True,
+    kept=None,
+    store="dense",
+    trusted=None,
+    names=None,
+    ids=None,
 ) -> Path:
     """A run directory as ``pencil train`` leaves it, its label rows as asked for."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     labels = rng.integers(classes, size=rows)
-    names = [f"class {number}" for number in range(classes)]
-    ids = [f"row {number}" for number in range(rows)]
+    names = names or [f"class {number}" for number in range(classes)]
+    ids = ids or [f"row {number}" for number in range(rows)]
     if images:
         table = preset("folder", str(folder)).table()
         table["data"] = {"kind": "manifest", "path": str(_write_images(folder, ids, labels, names))}

@@ -187,3 +187,50 @@ def test_a_token_that_arrives_while_the_old_one_is_refused_is_taken(browser, ser
     page.until(f"page.item.place !== {first['place']} && page.ready && !page.busy")
     assert server.review.progress()["decided"] == 1
     assert all("status of 401" in line for line in page.complaints())
+
+
+HOSTILE = (
+    '<img src="x" onerror="window.ran = 1">',
+    "<script>window.ran = 1</script>",
+    "\"><svg onload='window.ran = 1'>",
+    "</script></style></textarea><iframe srcdoc='<script>parent.ran = 1</script>'>",
+    "javascript:window.ran = 1//",
+    "&lt;b&gt; ${window.ran = 1} {{window.ran = 1}} \u202egnp.exe",
+)
+
+
+def test_hostile_names_and_ids_are_shown_as_the_text_they_are(browser, serve_here, make_run, tmp_path):
+    ids = [f"{HOSTILE[row % len(HOSTILE)]} {row}" for row in range(60)]
+    run = make_run(tmp_path, classes=len(HOSTILE), images=False, names=list(HOSTILE), ids=ids)
+    server, page = serve_here(run), Page(browser)
+    browser.get(f"{server.base}/#{server.token}")
+    page.ready()
+    elements = "return document.querySelectorAll('img, svg, iframe, script, b').length"
+    before = browser.execute_script(elements)
+    chosen = set()
+    for number in range(2 * len(HOSTILE)):
+        item, label = page.item, number % len(HOSTILE)
+        assert (page.text("id"), page.text("given")) == (ids[item["row"]], HOSTILE[item["given"]])
+        assert page.text("suggested") == HOSTILE[item["likely"][0][0]]
+        browser.execute_script("document.getElementById('search').focus()")
+        browser.execute_script(
+            "const box = document.getElementById('search'); box.value = arguments[0];"
+            "box.dispatchEvent(new Event('input'))",
+            HOSTILE[label],
+        )
+        assert page.text("found") == HOSTILE[label]
+        page.decide("\ue007")
+        assert page.text("status").startswith(f"{ids[item['row']]}: ")
+        chosen.add(item["row"])
+    browser.find_element("tag name", "summary").click()
+    page.until(f"document.querySelectorAll('#entries button').length === {len(chosen)}")
+    shown = browser.execute_script(
+        "return Array.from(document.querySelectorAll('#entries td:first-child'), (cell) => cell.textContent)"
+    )
+    assert set(shown) == {ids[row] for row in chosen}
+    assert browser.execute_script(elements) == before
+    assert browser.execute_script("return [typeof window.ran, document.title]") == [
+        "undefined",
+        "pencil review run",
+    ]
+    assert page.complaints() == []
