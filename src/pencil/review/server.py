@@ -95,6 +95,12 @@ def _answer(responses: Any, content: Any, status: int = 200) -> Any:
     return responses.Response(body, status, media_type="application/json")
 
 
+def _image(responses: Any, place: int, found: bytes | None) -> Any:
+    if found is None:
+        return _answer(responses, {"error": f"item {place}: its data is no image"}, 404)
+    return responses.Response(found, media_type="image/png")
+
+
 def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None:
     def start() -> Any:
         return _answer(responses, {**review.start(), "reviewer": reviewer})
@@ -115,8 +121,7 @@ def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None
         return _answer(responses, review.recent())
 
     def image(place: Number) -> Any:
-        found = review.picture(place)
-        return responses.Response(found or b"", 200 if found else 404, media_type="image/png")
+        return _image(responses, place, review.picture(place))
 
     # In threads, for they wait for the disk.
     routes: dict[str, tuple[str, Callable[..., Any]]] = {
