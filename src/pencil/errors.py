@@ -20,6 +20,10 @@ class DataError(PencilError):
     """Examples or labels could not be read as asked."""
 
 
+class ExampleError(DataError):
+    """One example cannot be read, whatever the others are; ``data.on_error = "skip"`` leaves it out."""
+
+
 class RunError(PencilError):
     """A run directory is missing, incomplete, or not what the command needs."""
 

@@ -24,7 +24,9 @@ def open_plain(path: Path, *, error: type[PencilError] = DataError) -> BinaryIO:
         # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever. It means nothing to plain files.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError) as problem:  # ValueError: a name with a null byte in it
-        raise error(f"{path}: cannot be read ({getattr(problem, 'strerror', None) or problem})") from problem
+        raise error(
+            f"{path}: cannot be read ({getattr(problem, 'strerror', None) or problem}); check its name"
+        ) from problem
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise error(f"{path}: is not a plain file; remove it, or put a file in its place")

@@ -54,7 +54,7 @@ def test_an_image_is_decoded_when_it_is_asked_for(tree):
     images = inputs.fetch(torch.tensor([41, 0]))  # keys 0 and 41: the list runs backwards
     assert images.shape == (2, 3, 8, 8)
     assert images[1, 0].float().mean() == pytest.approx(5 * 41, abs=3)
-    with pytest.raises(DataError, match=r"3,3.jpg: cannot be decoded"):
+    with pytest.raises(DataError, match=r"3,3.jpg: cannot be read"):
         inputs.fetch(torch.tensor([38]))
 
 

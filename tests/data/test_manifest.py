@@ -183,11 +183,11 @@ def test_labels_outside_the_class_names_are_told(table):
     [
         ("", "the table has no rows"),
         ("path,label\n", "the table has no rows"),
-        ("file,label\nimg/a.png,x\n", "found the columns file, label; expected path and label"),
+        ("stem,label\nimg/a.png,x\n", "found the columns stem, label; expected path and label"),
         ("path\nimg/a.png\n", "found the columns path; expected path and label"),
         ("path,votes,votes_x\nimg/a.png,x:1,1\n", "votes are told twice"),
         ("path,label,split\nimg/a.png,x,test\n", "no row has 'train' in column 'split'; found test"),
-        ('path,label\n"img/a.png,x\n', "cannot be read as a table"),
+        ('path,label\n"img/a.png,x\n', "cannot be read"),
     ],
 )
 def test_tables_that_cannot_be_used(table, text, message):
@@ -198,14 +198,14 @@ def test_tables_that_cannot_be_used(table, text, message):
 def test_other_and_broken_files(folder):
     with pytest.raises(DataError, match=r"use .csv or .parquet"):
         read_manifest(folder / "table.xlsx")
-    with pytest.raises(DataError, match="cannot be read as a table"):
+    with pytest.raises(DataError, match="cannot be read"):
         read_manifest(folder / "none.csv")
 
 
 def test_a_broken_parquet_file(folder):
     pytest.importorskip("pyarrow")
     (folder / "table.parquet").write_text("not parquet")
-    with pytest.raises(DataError, match="cannot be read as a table"):
+    with pytest.raises(DataError, match="cannot be read"):
         read_manifest(folder / "table.parquet")
 
 
@@ -213,7 +213,82 @@ def test_a_table_of_paths_alone_has_no_labels(table):
     found = read_paths_alone(table("path,note\nimg/a.png,new\nimg/c.png,new\n"))
     assert list(found.ids) == ["img/a.png", "img/c.png"]
     assert found.inputs.fetch(torch.tensor([1]))[0, 0, 0, 0] == 2
-    for columns in ("path,label", "path,votes", "path,votes_cat", "file,note"):
+    for columns in ("path,label", "path,votes", "path,votes_cat", "stem,note"):
         assert read_paths_alone(table(f"{columns}\nimg/a.png,1\n")) is None
     with pytest.raises(DataError, match=r"row 1, column 'path': no file 'z\.png'"):
         read_paths_alone(table("path,note\nz.png,\n"))
+
+
+# tables from elsewhere
+
+
+@pytest.mark.parametrize(
+    ("encoding", "divider"),
+    [
+        ("utf-8-sig", ","),
+        ("utf-8", ";"),
+        ("utf-8", "\t"),
+        ("utf-16", "\t"),
+        ("utf-16-le", ","),
+        ("utf-32", ";"),
+    ],
+)
+@pytest.mark.parametrize(
+    "header", [("path", "label"), ("Path", "LABEL"), ("filename", "class"), (" image ", "Target")]
+)
+def test_csv_as_spreadsheets_write_it(tmp_path, table, encoding, divider, header):
+    path = table("")
+    lines = [header, ("img/a.png", "kätzchen"), ("img/b.png", "x, y; z")]
+    text = "\n".join(divider.join(f'"{cell}"' for cell in line) for line in lines)
+    path.write_bytes(text.encode(encoding))
+    train = read_manifest(path).train
+    assert train.class_names == ("kätzchen", "x, y; z")
+    assert list(train.ids) == ["img/a.png", "img/b.png"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file,image,label\na,b,c\n", "file and image could all be the path; call one of them path"),
+        ("path,class,target\na,b,c\n", "class and target could all be the label"),
+        ("path,label,label\na,b,c\n", "two columns are called 'label'"),
+        ("x1,x2,y\n1,2,3\n", r"found the columns x1, x2, y; expected path and label .*\.npz with X and y"),
+        ("path,label\n../out.png,x\n", r"row 1, column 'path': '../out.png' lies outside .*pencil --allow"),
+        ("path,label\n/etc/hostname,x\n", r"'/etc/hostname' lies outside .*; .*pencil --allow /etc COMMAND"),
+        ("path,label\nimg\\a.png,x\n", r"no file .*; paths are written with /"),
+        ("path,label\nC:a.png,x\n", r"row 1, column 'path': no file 'C:a.png'"),
+    ],
+)
+def test_tables_that_are_ambiguous_or_lead_elsewhere(table, text, message):
+    with pytest.raises(DataError, match=message):
+        read_manifest(table(text))
+
+
+def test_a_canonical_name_wins_over_others(table):
+    assert read_manifest(table("path,label,class\nimg/a.png,x,9\nimg/b.png,y,8\n")).train.class_names == (
+        "x",
+        "y",
+    )
+
+
+def test_files_elsewhere_on_the_word_of_the_caller(table, tmp_path):
+    path = table(f"path,label\n{tmp_path}/img/a.png,x\n{tmp_path}/img/b.png,y\n")
+    assert len(read_manifest(path).train) == 2  # below the table's own folder
+    (tmp_path / "tables").mkdir()
+    moved = path.rename(tmp_path / "tables" / "t.csv")
+    with pytest.raises(DataError, match="lies outside"):
+        read_manifest(moved)
+    assert len(read_manifest(moved, allow=[str(tmp_path / "img")]).train) == 2
+
+
+def test_rows_with_something_wrong_are_left_out_on_request(table):
+    path = table("path,label\nimg/a.png,x\nimg/none.png,x\nimg/b.png,\nimg/b.png,y,z\nimg/b.png,y\n")
+    splits = read_manifest(path, on_error="skip")
+    assert list(splits.train.ids) == ["img/a.png"]
+    assert list(splits.skipped_rows) == ["row 2", "row 3", "row 4", "row 5"]
+    assert "row 5, column 'path': 'img/b.png' is also in row 3" in splits.skipped_rows["row 5"]
+
+
+def test_a_table_with_nothing_right_is_refused_even_so(table):
+    with pytest.raises(DataError, match="mend the table"):
+        read_manifest(table("path,label\nimg/none.png,x\n"), on_error="skip")

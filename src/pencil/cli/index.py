@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import click
 
 from pencil.cli.output import is_terminal, print_json, print_pairs, say
 from pencil.errors import ConfigError, DataError
+from pencil.places import common_place
 
 if TYPE_CHECKING:
     from pencil.data.shards import ShardIndex
@@ -89,7 +91,9 @@ def _report(written: ShardIndex, seconds: float, json_: bool) -> None:
         return
     rows = ", ".join(f"{count:,} {name}" for name, count in counts["rows"].items())  # type: ignore[attr-defined]
     print_pairs({"index": written.folder, **counts, "rows": rows, "seconds": seconds})
-    say(f"next: pencil train {written.folder}")
+    outside = written.outside()
+    allow = f"--allow {shlex.quote(common_place(outside))} " if outside else ""
+    say(f"next: pencil {allow}train {shlex.quote(str(written.folder))}")
 
 
 def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_: bool) -> None:
@@ -98,6 +102,7 @@ def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_:
     if len(words) != 1:
         raise ConfigError("--check: give one index folder")
     written = ShardIndex.open(Path(words[0]))
+    written.check_places()
     with tempfile.TemporaryDirectory(prefix="pencil-check-") as folder:
         problems = damaged_shards(written, Path(folder), tell)
     if problems:

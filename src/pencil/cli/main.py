@@ -29,6 +29,7 @@ from pencil.cli.output import human, percent, print_json, print_pairs, say, show
 from pencil.cli.report import report
 from pencil.cli.review import review
 from pencil.errors import ConfigError, PencilError
+from pencil.places import allowing
 
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 set_option = click.option(
@@ -42,8 +43,16 @@ set_option = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__)
-def cli() -> None:
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="PLACE",
+    help="Let a manifest or an index name files in this folder, or at this address. May be given several times.",
+)
+@click.pass_context
+def cli(context: click.Context, allow: tuple[str, ...]) -> None:
     """Learn from noisy labels: a robust model and corrected labels from one training run."""
+    context.with_resource(allowing(allow))
 
 
 @cli.command()

@@ -10,6 +10,7 @@ The annotations may also lie in a folder ``annotations`` beside ``images``. Imag
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -18,9 +19,12 @@ from pencil.data.examples import Examples, Splits
 from pencil.data.folder import ImageFiles
 from pencil.data.images import ImageDecoder
 from pencil.errors import DataError
+from pencil.places import stays_within
+from pencil.reading import MB, read_text
 from pencil.stores import GivenLabels
 
 NUM_CLASSES = 14
+LIST_BYTES = 1024 * MB  # the official lists take 50 MB
 
 
 def read_clothing1m(root: str | Path, size: int | None = None, channels: int = 3) -> Splits:
@@ -64,7 +68,7 @@ def _labels(path: Path, classes: int) -> dict[str, int]:
     labels: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), start=1):
         key, _, text = line.rpartition(" ")
-        if not key or not text.isdecimal() or int(text) >= classes:
+        if not key or not (text.isdecimal() and len(text) < 4) or int(text) >= classes:
             raise DataError(
                 f"{path}, line {number}: {line!r} is not an image and a class number below {classes}"
             )
@@ -81,6 +85,7 @@ def _examples(
     unknown = next((key for key in keys if key not in labels), None)
     if unknown is not None:
         raise DataError(f"{path}: {unknown} has no label; keep the list beside the label file it came with")
+    check_inside(keys, root, path)
     if not (root / keys[0]).exists():
         raise DataError(
             f"{path}: its first image, {keys[0]}, is not in {root}; unpack 0.tar to 9.tar into {root / 'images'}"
@@ -89,12 +94,16 @@ def _examples(
     return Examples(ImageFiles(keys, size, channels, root), given, names, keys)
 
 
+def check_inside(images: Iterable[str], folder: Path, path: Path) -> None:
+    """Refuse a list of images that names one outside their folder."""
+    stray = next((image for image in images if not stays_within(image, folder)), None)
+    if stray is not None:
+        raise DataError(f"{path}: the image {stray!r} lies outside {folder}; list images below it")
+
+
 def read_lines(path: Path) -> list[str]:
     """The lines of an annotation file that are not blank."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(f"{path}: missing; the data set's official layout has it") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+    if not path.exists():
+        raise DataError(f"{path}: missing; the data set's official layout has it")
+    text = read_text(path, limit=LIST_BYTES)
     return [line for line in map(str.strip, text.splitlines()) if line]

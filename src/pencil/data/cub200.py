@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from pencil.data.clothing1m import read_lines
+from pencil.data.clothing1m import check_inside, read_lines
 from pencil.data.examples import Examples, Splits
 from pencil.data.folder import ImageFiles
 from pencil.data.images import ImageDecoder
@@ -42,6 +42,7 @@ def read_cub200(root: str | Path, size: int | None = None, channels: int = 3) ->
     split = _numbers(root / "train_test_split.txt", images, {"0", "1"})
     place = {number: row for row, number in enumerate(classes)}
     names, paths = tuple(classes.values()), list(images.values())
+    check_inside(paths, root / "images", root / "images.txt")
     if not (root / "images" / paths[0]).exists():
         raise DataError(f"{root / 'images.txt'}: its first image, {paths[0]}, is not in {root / 'images'}")
     given = GivenLabels.of(torch.tensor([place[label] for label in labels]), len(names))
@@ -72,6 +73,6 @@ def _numbers(path: Path, images: dict[str, str], allowed: set[str]) -> list[str]
         if table.get(image) not in allowed:
             raise DataError(
                 f"{path}: image {image} ({name}) has {table.get(image, 'no line')!r}; expected one of "
-                f"{', '.join(sorted(allowed, key=int)[:3])}{', ...' if len(allowed) > 3 else ''}"
+                f"{', '.join(sorted(allowed)[:3])}{', ...' if len(allowed) > 3 else ''}"
             )
     return [table[image] for image in images]

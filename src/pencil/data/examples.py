@@ -202,13 +202,15 @@ class Splits:
     """What a data source offers: examples to train on and, where it has them, examples to test on.
 
     ``validation``: examples held out by the source itself. ``skipped``: parts of the source that are missing, with
-    their rows, where going on without them was asked for.
+    their rows, and ``skipped_rows``: single rows that cannot be read, with what is wrong; where going on without them
+    was asked for.
     """
 
     train: Examples
     test: Examples | None = None
     validation: Examples | None = field(default=None, kw_only=True)
     skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    skipped_rows: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
 
 def _subset_inputs(inputs: Inputs, rows: Tensor) -> Inputs:

@@ -1,7 +1,15 @@
-"""Images from files or bytes to tensors, all of one size."""
+"""Images from files or bytes to tensors, all of one size.
+
+A file may be anything, whatever its name says: only the formats listed here are tried, none of which starts another
+program, and its size is looked at before a pixel is decoded.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pencil.errors import DataError, need
+from pencil.errors import DataError, ExampleError, PencilError, need
+from pencil.reading import MB, open_plain
 
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What is tried, by Pillow's names; a JPEG may hold several pictures, of which the first counts."""
+MAX_PIXELS = 100_000_000
+MAX_BYTES = 1024 * MB
+"""More than 100 megapixels of four channels with 16 bits take as they are."""
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
@@ -42,12 +56,9 @@ class ImageDecoder:
             )
 
     def extent(self, file: Path | BinaryIO, name: object) -> Extent:
-        """The width and height of an image as it is stored."""
-        try:
-            with pillow().open(file) as image:
-                return image.width, image.height
-        except Exception as error:  # as in decode
-            raise _broken(name, error) from error
+        """The width and height of an image as it is looked at."""
+        with _opened(file, name) as image:
+            return (image.height, image.width) if _turn(image) in _LYING else (image.width, image.height)
 
     @classmethod
     def original(cls, file: Path | BinaryIO, name: object) -> Tensor:
@@ -64,16 +75,9 @@ class ImageDecoder:
             extent: The width and height of all images.
             first: What the image is called that they are taken from, where there is no size.
         """
-        try:
-            with pillow().open(file) as image:
-                pixels = self._resized(
-                    _converted(image, "RGB" if self.channels == 3 else "L"), name, extent, first
-                )
-        except DataError:
-            raise
-        except Exception as error:  # decoders raise OSError, SyntaxError, ValueError, struct.error, ...
-            raise _broken(name, error) from error
-        array = torch.from_numpy(np.array(pixels, dtype=np.uint8))
+        with _opened(file, name) as image:
+            upright = _converted(_upright(image), "RGB" if self.channels == 3 else "L")
+            array = torch.from_numpy(np.array(self._resized(upright, name, extent, first), dtype=np.uint8))
         return array.permute(2, 0, 1) if self.channels == 3 else array.unsqueeze(0)
 
     def _resized(self, image: Any, name: object, extent: Extent, first: object) -> Any:
@@ -87,15 +91,93 @@ class ImageDecoder:
         )
 
 
+@contextlib.contextmanager
+def _opened(file: Path | BinaryIO, name: object) -> Iterator[Any]:
+    """An image of which the header is read; whatever is wrong with it, within the block too, is one error."""
+    with contextlib.ExitStack() as stack:
+        plain = stack.enter_context(_plain(file)) if isinstance(file, Path) else file
+        try:
+            # Pillow's remarks on odd files: what cannot be decoded is an error here, the rest is nobody's concern.
+            stack.enter_context(warnings.catch_warnings(action="ignore"))
+            image = stack.enter_context(pillow().open(plain, formats=FORMATS))
+            if image.width * image.height > MAX_PIXELS:
+                raise _refused(name, f"has {image.width:,} x {image.height:,} pixels; {_TOO_MANY}")
+            yield image
+        except PencilError:
+            raise
+        except Exception as error:  # decoders raise OSError, SyntaxError, ValueError, struct.error, ...
+            raise _refused(name, _reason(error)) from error
+
+
+def _plain(file: Path) -> BinaryIO:
+    opened = open_plain(file, error=ExampleError)
+    if os.fstat(opened.fileno()).st_size > MAX_BYTES:
+        opened.close()
+        raise _refused(file, f"is larger than {MAX_BYTES // MB:,} MB; scale the picture down")
+    return opened
+
+
+_TOO_MANY = f"the most is {MAX_PIXELS:,}; scale it down"
+
+
+def _reason(error: Exception) -> str:
+    match type(error).__name__:
+        case "DecompressionBombError":
+            return f"has too many pixels ({error}); {_TOO_MANY}"
+        case "UnidentifiedImageError":
+            return f"cannot be decoded as an image of {', '.join(FORMATS)}; save it as PNG or JPEG"
+    return f"cannot be decoded as an image ({error or type(error).__name__}); replace or remove it"
+
+
+def _refused(name: object, reason: str) -> ExampleError:
+    return ExampleError(f"{name}: {reason}, or leave such examples out: --set data.on_error=skip")
+
+
+_ORIENTATION = 0x0112
+_LYING = (5, 6, 7, 8)
+"""Orientations in which a camera lay on its side."""
+
+
+def _turn(image: Any) -> int:
+    """How a camera was held; Pillow itself turns what TIFF says. Damaged notes beside a picture say nothing."""
+    if image.format == "TIFF":
+        return 1
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:
+        return 1
+
+
+def _upright(image: Any) -> Any:
+    """The image as its camera was held."""
+    how = pillow().Transpose
+    turns = {
+        2: how.FLIP_LEFT_RIGHT,
+        3: how.ROTATE_180,
+        4: how.FLIP_TOP_BOTTOM,
+        5: how.TRANSPOSE,
+        6: how.ROTATE_270,
+        7: how.TRANSVERSE,
+        8: how.ROTATE_90,
+    }
+    turn = turns.get(_turn(image))
+    return image if turn is None else image.transpose(turn)
+
+
 def _converted(image: Any, mode: str) -> Any:
-    """The image in a mode; a transparent palette goes by way of RGBA, or Pillow warns."""
+    """The image in a mode; a transparent palette goes by way of RGBA, as its colours may not be told otherwise."""
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return image.convert(mode)
+    if image.mode.startswith("I") or image.mode == "F":
+        image = _eight_bits(image)
+    return image if image.mode == mode else image.convert(mode)
 
 
-def _broken(name: object, error: Exception) -> DataError:
-    return DataError(f"{name}: cannot be decoded as an image ({error}); replace or remove it")
+def _eight_bits(image: Any) -> Any:
+    """Grey of 16 bits by its upper eight. Pillow's own conversion cuts at 255, which turns nearly all of it white."""
+    if not image.mode.startswith("I;16") and (image.mode == "F" or image.format == "TIFF"):
+        raise ValueError(f"its pixels are 32-bit numbers, mode {image.mode}; save it with 8 or 16 bits")
+    return pillow().fromarray((np.asarray(image) >> 8).astype(np.uint8))
 
 
 def pillow() -> ModuleType:

@@ -1,31 +1,34 @@
 """A table of image files with their labels: CSV or Parquet.
 
 Columns: ``path``, ``label``; optional ``split``, ``trusted``, and votes as ``votes`` ("cat:3 dog:2", in
-Parquet also a list of counts) or as one column ``votes_<class>`` per class.
+Parquet also a list of counts) or as one column ``votes_<class>`` per class. Other names for path and label, such as
+``filename`` and ``class``, are taken too where only one fits.
 """
 
 from __future__ import annotations
 
-import csv
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.folder import TEST_SPLITS, ImageFiles
-from pencil.errors import DataError, need
+from pencil.data.tables import ALIASES, Cells, csv_cells, find_column, listed, parquet_cells
+from pencil.errors import DataError
+from pencil.places import remedy, stays_within
 from pencil.stores import GivenLabels
 
 _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
 _VOTES = "votes_"
 _SHOWN = 10
-
-Cells = Mapping[str, Any]
-"""One row of the table by column: text from CSV, values from Parquet."""
+_ROLES = ("path", "label", "split", "trusted", "votes")
+_MOST_VOTES = 1 << 28
+"""Rows times classes that are told by votes: every row holds a share for every class."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +44,27 @@ class _Row:
 
 @dataclass
 class _Problems:
-    """Everything wrong with a table, raised together."""
+    """Everything wrong with a table, raised together, or the rows it is wrong in."""
 
     path: Path
-    found: list[str] = field(default_factory=list)
+    found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, row: int, column: str, text: str) -> None:
-        self.found.append(f"row {row}, column {column!r}: {text}")
+        self.found.append((row, f"row {row}, column {column!r}: {text}"))
 
     def check(self) -> None:
         if self.found:
             more = [f"and {len(self.found) - _SHOWN} more"] if len(self.found) > _SHOWN else []
-            lines = "\n  ".join([*self.found[:_SHOWN], *more])
-            raise DataError(f"{self.path}: mend the table (rows count from 1 below the header):\n  {lines}")
+            lines = "\n  ".join([*(text for _, text in self.found[:_SHOWN]), *more])
+            raise DataError(
+                f"{self.path}: mend the table (rows count from 1 below the header), or leave such rows out with "
+                f"--set data.on_error=skip:\n  {lines}"
+            )
+
+    @property
+    def by_row(self) -> dict[int, str]:
+        """The first thing wrong with each row."""
+        return dict(reversed(self.found))
 
 
 def read_manifest(
@@ -64,6 +75,8 @@ def read_manifest(
     size: int | None = None,
     channels: int = 3,
     test_split: str | None = None,
+    allow: Sequence[str] = (),
+    on_error: Literal["error", "skip"] = "error",
 ) -> Splits:
     """Read examples from a table.
 
@@ -78,18 +91,26 @@ def read_manifest(
         size: Height and width to resize images to, or None if all have one size already.
         channels: 3 for RGB, 1 for grey.
         test_split: The split to test on; by default the first of test, val, valid, validation in the table.
+        allow: Folders where images may lie besides ``root``, see ``pencil.places``.
+        on_error: Whether rows with something wrong are an error, or left out and told as ``skipped_rows``.
 
     Returns:
         Train rows and, where there are any, test rows, in the table's order; ids are the paths as written.
     """
     path = Path(path)
     folder = path.parent if root is None else Path(root)
-    rows = _parse_table(_read_table(path), path, folder, class_names)
+    problems = _Problems(path)
+    rows = _parse_table(_read_table(path), folder, class_names, allow, problems)
+    bad = problems.by_row
+    if on_error == "error" or len(bad) == len(rows):
+        problems.check()
+    rows = [row for number, row in enumerate(rows, start=1) if number not in bad]
     names = _class_names(rows) if class_names is None else tuple(class_names)
     labels = _labels(rows, _class_index(names, given=class_names is not None), len(names), path)
     ids = [row.path for row in rows]
     whole = Examples(ImageFiles(ids, size, channels, folder), labels, names, ids)
-    return _splits(whole, [row.split for row in rows], test_split, path)
+    skipped = {f"row {number}": bad[number] for number in sorted(bad)}
+    return replace(_splits(whole, [row.split for row in rows], test_split, path), skipped_rows=skipped)
 
 
 def read_paths_alone(path: Path, size: int | None = None, channels: int = 3) -> Unlabelled | None:
@@ -98,40 +119,44 @@ def read_paths_alone(path: Path, size: int | None = None, channels: int = 3) -> 
     if "path" not in table[0] or _tells_labels(table[0]):
         return None
     rows = [_Row(_text(cells["path"]), "", {}, "", trusted=False) for cells in table]
-    _check_paths(rows, path.parent, problems)
+    _check_paths(rows, path.parent, (), problems)
     problems.check()
     ids = [row.path for row in rows]
     return Unlabelled(ImageFiles(ids, size, channels, path.parent), ids)
 
 
 def _read_table(path: Path) -> list[dict[str, Any]]:
-    try:
-        match path.suffix.lower():
-            case ".csv":
-                with path.open(newline="", encoding="utf-8-sig") as file:
-                    table: list[dict[str, Any]] = list(csv.DictReader(file, strict=True))
-            case ".parquet":
-                parquet = need("pyarrow.parquet", extra="tables", purpose="read Parquet tables")
-                table = parquet.read_table(path, partitioning=None).to_pylist()
-            case suffix:
-                raise DataError(f"{path}: cannot read a table from {suffix!r}; use .csv or .parquet")
-    except (OSError, ValueError, csv.Error) as error:  # pyarrow's own errors are ValueErrors
-        raise DataError(f"{path}: cannot be read as a table ({error})") from error
+    """The rows by column, in which path and label have these names."""
+    match path.suffix.lower():
+        case ".csv":
+            table = csv_cells(path)
+        case ".parquet":
+            table = parquet_cells(path, [*_ROLES, *ALIASES["path"], *ALIASES["label"]])
+        case suffix:
+            raise DataError(f"{path}: cannot read a table from {suffix!r}; use .csv or .parquet")
     if not table:
-        raise DataError(f"{path}: the table has no rows")
-    return table
+        raise DataError(
+            f"{path}: the table has no rows; expected the columns path and label, and a row per image"
+        )
+    names = [name for name in table[0] if name is not None]
+    found = {find_column(names, role, path): role for role in _ROLES}
+    return [{found.get(name, name): value for name, value in cells.items()} for cells in table]
 
 
 def _parse_table(
-    table: list[dict[str, Any]], path: Path, folder: Path, class_names: Sequence[str] | None
+    table: list[dict[str, Any]],
+    folder: Path,
+    class_names: Sequence[str] | None,
+    allow: Sequence[str],
+    problems: _Problems,
 ) -> list[_Row]:
-    _check_columns(table[0], path)
-    problems = _Problems(path)
+    _check_columns(table[0], problems.path)
     rows = [_parse_row(number, cells, class_names, problems) for number, cells in enumerate(table, start=1)]
-    _check_paths(rows, folder, problems)
+    _check_paths(rows, folder, allow, problems)
     if class_names is None:
         _check_lists(table, rows, problems)
-    problems.check()
+    else:
+        _check_classes(rows, _class_index(tuple(class_names), given=True), problems)
     return rows
 
 
@@ -139,9 +164,22 @@ def _check_columns(cells: Cells, path: Path) -> None:
     columns = [name for name in cells if name is not None]
     votes = [name for name in columns if name.startswith(_VOTES)]
     if "path" not in columns or not _tells_labels(cells):
-        raise DataError(f"{path}: found the columns {', '.join(columns)}; expected path and label (or votes)")
+        raise DataError(
+            f"{path}: found the columns {listed(columns)}; expected path and label (or votes): rename them"
+            f"{_other_way(columns, path)}"
+        )
+    if isinstance(cells["path"], dict | bytes):
+        raise DataError(f"{path}: column 'path' holds images, not their names{_other_way(['image'], path)}")
     if "votes" in columns and votes:
         raise DataError(f"{path}: votes are told twice, by the columns votes and {votes[0]}; keep one kind")
+
+
+def _other_way(columns: Sequence[str], path: Path) -> str:
+    """Where such a table belongs, if it is no table of image files."""
+    if path.suffix.lower() == ".parquet":
+        inside = {"image", "img", "features", "embedding"} & {name.lower() for name in columns}
+        return f"; its images or features are read after: pencil index {path} --out INDEX" if inside else ""
+    return "; numbers to learn from go into an .npz with X and y"
 
 
 def _tells_labels(cells: Cells) -> bool:
@@ -150,7 +188,7 @@ def _tells_labels(cells: Cells) -> bool:
 
 def _parse_row(number: int, cells: Cells, class_names: Sequence[str] | None, problems: _Problems) -> _Row:
     """One row, its problems noted; a problem's row still parses, so that the ones after it are found too."""
-    if None in cells or (problems.path.suffix.lower() == ".csv" and None in cells.values()):
+    if None in cells:
         problems.add(
             number, "path", "the row has more or fewer cells than the header; quote cells with commas"
         )
@@ -214,8 +252,8 @@ def _counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
     return counts if any(counts.values()) else {}
 
 
-def _check_paths(rows: list[_Row], folder: Path, problems: _Problems) -> None:
-    """Every file is there, and named once: a path is its row's id."""
+def _check_paths(rows: list[_Row], folder: Path, allow: Sequence[str], problems: _Problems) -> None:
+    """Every file is there, below its folder, and named once: a path is its row's id."""
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         before = first.setdefault(row.path, number)
@@ -223,8 +261,12 @@ def _check_paths(rows: list[_Row], folder: Path, problems: _Problems) -> None:
             problems.add(
                 number, "path", f"{row.path!r} is also in row {before}; tell several labels as votes"
             )
+        elif row.path and not stays_within(row.path, folder, allow):
+            where = remedy(str(Path(os.path.normpath(folder.absolute() / row.path)).parent))
+            problems.add(number, "path", f"{row.path!r} lies outside {folder}; {where}")
         elif row.path and not (folder / row.path).is_file():
-            problems.add(number, "path", f"no file {row.path!r} in {folder}")
+            hint = "; paths are written with /" if "\\" in row.path else ""
+            problems.add(number, "path", f"no file {row.path!r} in {folder}{hint}")
 
 
 def _check_lists(table: list[dict[str, Any]], rows: list[_Row], problems: _Problems) -> None:
@@ -242,12 +284,14 @@ def _check_lists(table: list[dict[str, Any]], rows: list[_Row], problems: _Probl
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
+    """A cell as text; pandas writes what is missing as None or as a number that is none."""
+    missing = value is None or (isinstance(value, float) and math.isnan(value))
+    return "" if missing else str(value).strip()
 
 
 def _class_names(rows: list[_Row]) -> tuple[str, ...]:
     found = {name for row in rows for name in (row.label, *row.votes) if name}
-    numbers = all(name.removeprefix("-").isdecimal() for name in found)
+    numbers = all(len(name) < 19 and name.removeprefix("-").isdecimal() for name in found)
     return tuple(sorted(found, key=int) if numbers else sorted(found))
 
 
@@ -259,11 +303,15 @@ def _class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:
 
 def _labels(rows: list[_Row], index: Mapping[str, int], classes: int, path: Path) -> GivenLabels:
     """Indices (N,), or distributions (N, C) as soon as one row goes by its votes."""
-    _check_classes(rows, index, path)
     trusted = torch.tensor([row.trusted for row in rows]) if any(row.trusted for row in rows) else None
     by_votes = [bool(row.votes) and not (row.trusted and row.label) for row in rows]
     if not any(by_votes):
         return GivenLabels.of(torch.tensor([index[row.label] for row in rows]), classes, trusted)
+    if len(rows) * classes > _MOST_VOTES:
+        raise DataError(
+            f"{path}: votes of {len(rows):,} rows for {classes:,} classes take too much memory; give labels, or fewer "
+            "classes"
+        )
     counts = torch.zeros(len(rows), classes)
     for number, row in enumerate(rows):
         for name, count in (row.votes if by_votes[number] else {row.label: 1.0}).items():
@@ -271,14 +319,12 @@ def _labels(rows: list[_Row], index: Mapping[str, int], classes: int, path: Path
     return GivenLabels.of(counts, classes, trusted)
 
 
-def _check_classes(rows: list[_Row], index: Mapping[str, int], path: Path) -> None:
-    problems = _Problems(path)
+def _check_classes(rows: list[_Row], index: Mapping[str, int], problems: _Problems) -> None:
     for number, row in enumerate(rows, start=1):
         for column, names in (("label", [row.label] if row.label else []), ("votes", row.votes)):
             for name in names:
                 if name not in index:
                     problems.add(number, column, f"{name!r} is neither in class_names nor an index into them")
-    problems.check()
 
 
 def _splits(whole: Examples, splits: list[str], test_split: str | None, path: Path) -> Splits:

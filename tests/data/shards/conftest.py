@@ -57,7 +57,11 @@ class _Bad(SimpleHTTPRequestHandler):
     def do_GET(self):
         self.server.asked.append(self.path)
         mood = self.server.mood
-        if mood.get("fail", 0):
+        if mood.get("redirect"):
+            self.send_response(302)
+            self.send_header("Location", mood["redirect"])
+            self.end_headers()
+        elif mood.get("fail", 0):
             mood["fail"] -= 1
             self.send_error(503)
         elif mood.get("cut", 0):
@@ -73,14 +77,15 @@ class _Bad(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def serve():
-    """Start a server for a folder: its address, what it was asked for, and its mood."""
+def serve(monkeypatch):
+    """Start a server for a folder: its address, which is allowed, what it was asked for, and its mood."""
     with contextlib.ExitStack() as stack:
 
         def start(folder: Path):
             server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Bad, directory=str(folder)))
             server.asked, server.mood = [], {}
             server.url = f"http://127.0.0.1:{server.server_port}"
+            monkeypatch.setenv("PENCIL_ALLOW", server.url)
             thread = threading.Thread(target=server.serve_forever, args=(0.01,))
             thread.start()
             stack.callback(thread.join)

@@ -9,8 +9,9 @@ import torch
 from pencil.data import fetch_batches
 from pencil.data.shards import damaged_shards, read_shards, write_index
 from pencil.data.shards.cache import LEFTOVER_SECONDS, PARTIAL, ShardCache
-from pencil.data.shards.remote import filesystem, is_remote
+from pencil.data.shards.remote import filesystem
 from pencil.errors import DataError, MissingExtraError
+from pencil.places import is_remote
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -149,6 +150,62 @@ def test_checksums_are_compared_on_request(remote):
         "0003.tar": "missing at http",
     }
     assert "checksum" in problems[remote.shard[1]]
+
+
+# places that nobody named
+
+
+@pytest.fixture
+def nothing_allowed(remote, monkeypatch):
+    """The index of ``remote`` as somebody else's: its server is not named by the person running."""
+    monkeypatch.delenv("PENCIL_ALLOW")
+    return remote
+
+
+def test_an_index_alone_makes_nobody_ask_a_server(nothing_allowed, tmp_path):
+    told = (
+        r"shards.json: names 4 shards outside .*first http://127.*pencil --allow http://127.0.0.1:\d+ COMMAND"
+    )
+    with pytest.raises(DataError, match=told):
+        read_shards(nothing_allowed.index, cache=tmp_path / "cache")
+    with pytest.raises(DataError, match=told):
+        read_shards(nothing_allowed.index, cache=tmp_path / "cache", missing="skip")
+    with pytest.raises(DataError, match=told):
+        read_shards(nothing_allowed.index, cache=tmp_path / "cache", allow=["http://127.0.0.1"])
+    assert nothing_allowed.asked == []
+
+
+def test_the_caller_may_name_the_server(nothing_allowed, tmp_path):
+    far = read_shards(nothing_allowed.index, cache=tmp_path / "cache", allow=[nothing_allowed.url]).train
+    assert len(far.inputs.fetch(torch.tensor([0]))) == 1
+
+
+def test_a_server_sends_nobody_to_another_one(remote, serve, tmp_path, monkeypatch):
+    inputs = read_shards(remote.index, cache=tmp_path / "cache").train.inputs
+    other = serve(remote.folder)
+    monkeypatch.setenv("PENCIL_ALLOW", remote.url)
+    remote.mood["redirect"] = f"{other.url}/0000.tar"
+    with pytest.raises(DataError, match=r"0000.tar: redirects to http://127.*which is not followed"):
+        inputs.fetch(torch.tensor([0]))
+    with pytest.raises(DataError, match=r"0000.tar: redirects to http://127.*which is not followed"):
+        write_index({"train": [f"{remote.url}/0000.tar"]}, tmp_path / "new")
+    assert other.asked == []
+    monkeypatch.setenv("PENCIL_ALLOW", f"{remote.url},{other.url}")
+    assert len(inputs.fetch(torch.tensor([0]))) == 1
+
+
+def test_local_shards_elsewhere_need_a_word_too(image_shards, tmp_path, monkeypatch):
+    monkeypatch.delenv("PENCIL_ALLOW", raising=False)
+    folder = image_shards(tmp_path / "data")
+    (tmp_path / "work").mkdir()
+    write_index({"train": [str(folder)]}, tmp_path / "work" / "index")
+    with pytest.raises(
+        DataError, match=rf"names 4 shards outside .*work, first {folder}/0000.tar; .*--allow {folder} "
+    ):
+        read_shards(tmp_path / "work" / "index")
+    assert len(read_shards(tmp_path / "work" / "index", allow=[str(folder)]).train) == 20
+    write_index({"train": [str(folder)]}, tmp_path / "index")  # beside the shards
+    assert len(read_shards(tmp_path / "index").train) == 20
 
 
 # the cache

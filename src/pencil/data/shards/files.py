@@ -11,8 +11,9 @@ from typing import Generic, TypeVar
 
 from pencil.data.shards.cache import ShardCache
 from pencil.data.shards.index import Shard, ShardIndex
-from pencil.data.shards.remote import is_remote
 from pencil.errors import DataError
+from pencil.places import is_remote
+from pencil.reading import open_plain
 
 Value = TypeVar("Value")
 OPEN = 32  # shards one process keeps open
@@ -75,10 +76,11 @@ class ShardFiles:
 
 
 class _Descriptor:
-    """An open file, closed with its last use."""
+    """An open plain file, closed with its last use."""
 
     def __init__(self, path: Path) -> None:
-        self.number = os.open(path, os.O_RDONLY)
+        with open_plain(path) as file:
+            self.number = os.dup(file.fileno())
 
     def __del__(self) -> None:
         if hasattr(self, "number"):

@@ -9,6 +9,7 @@ the rows of the shards before. Nothing here holds a Python object per row.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pencil.errors import DataError
+from pencil.places import common_place, is_remote, may_contact, remedy, stays_within
 
 MANIFEST = "shards.json"
 VERSION = 1
@@ -206,6 +208,25 @@ class ShardIndex:
     def shards(self) -> tuple[Shard, ...]:
         """Those of all splits."""
         return tuple(shard for split in self.splits.values() for shard in split.shards)
+
+    def outside(self, allow: Sequence[str] = ()) -> list[str]:
+        """Where shards lie that are neither below the folder that holds the index nor at a place that is allowed."""
+        home = self.folder.absolute().parent
+        far = [shard.url for shard in self.shards if is_remote(shard.url)]
+        near = [shard.url for shard in self.shards if not is_remote(shard.url)]
+        return [
+            *(url for url in far if not may_contact(url, allow)),
+            *(os.path.normpath(home / url) for url in near if not stays_within(url, home, allow)),
+        ]
+
+    def check_places(self, allow: Sequence[str] = ()) -> None:
+        """Refuse shards elsewhere, before anything is read or asked there: an index may come from anybody."""
+        outside = self.outside(allow)
+        if outside:
+            raise DataError(
+                f"{self.folder / MANIFEST}: names {len(outside):,} shards outside {self.folder.absolute().parent}, "
+                f"first {outside[0]}; {remedy(common_place(outside))}"
+            )
 
     def locate(self, shard: Shard) -> Path:
         """The file of a shard that is not remote."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +22,10 @@ from pencil.data.shards.files import OpenFiles, ShardFiles
 from pencil.data.shards.index import Ids, ShardIndex, SplitIndex
 from pencil.data.shards.parquet import ParquetReader
 from pencil.data.shards.presence import Problems, absent_shards
-from pencil.data.shards.remote import is_remote
 from pencil.data.shards.samples import Layout, read_npy
 from pencil.data.shards.tar import TarReader
 from pencil.errors import DataError
+from pencil.places import is_remote
 from pencil.stores import GivenLabels
 
 SHOWN = 5
@@ -138,6 +139,7 @@ def read_shards(
     missing: Literal["error", "skip"] = "error",
     cache: str | Path | None = None,
     cache_bytes: int = CACHE_BYTES,
+    allow: Sequence[str] = (),
 ) -> Splits:
     """Read the index that ``pencil index`` wrote.
 
@@ -148,11 +150,13 @@ def read_shards(
         missing: Whether shards that are missing or cut off are an error, or passed over with a warning.
         cache: Where remote shards are kept; the user's cache folder by default.
         cache_bytes: How much they may take there.
+        allow: Folders and addresses where shards may lie, besides the folder around the index; see ``pencil.places``.
 
     Returns:
         Rows in the order of the shards; ids are ``<shard>/<key>``.
     """
     index = ShardIndex.open(Path(folder))
+    index.check_places(allow)
     kept = ShardCache(default_folder() if cache is None else Path(cache).expanduser(), cache_bytes)
     _check_cache(index, kept)
     absent = absent_shards(index, kept)

@@ -11,8 +11,9 @@ from glob import has_magic
 from pathlib import Path
 
 from pencil.data.shards.index import Format
-from pencil.data.shards.remote import is_remote, remote_matches
+from pencil.data.shards.remote import remote_matches
 from pencil.errors import DataError
+from pencil.places import is_remote
 
 ENDINGS: dict[str, Format] = {".tar": "tar", ".parquet": "parquet"}
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")

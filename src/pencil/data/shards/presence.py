@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pencil.data.shards.cache import ShardCache, verify
 from pencil.data.shards.index import Shard, ShardIndex
-from pencil.data.shards.remote import CutOffError, fetch, is_remote, remote_size
+from pencil.data.shards.remote import CutOffError, fetch, remote_size
+from pencil.places import is_remote
 
 THREADS = 16  # that ask remote stores for sizes
 Problems = dict[Shard, str]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 from pencil.errors import DataError, MissingExtraError, PencilError, need
+from pencil.places import is_remote, may_contact, remedy
 
 Value = TypeVar("Value")
 PAUSES = (0.5, 1.0, 2.0, 4.0)
@@ -20,11 +24,6 @@ _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectory
 
 class CutOffError(OSError):
     """Fewer or other bytes arrived than were announced; another try may do better."""
-
-
-def is_remote(url: str) -> bool:
-    """Whether an address is not a path of this machine."""
-    return "://" in url
 
 
 def remote_size(url: str) -> int | None:
@@ -55,7 +54,11 @@ def patiently(url: str, action: Callable[[], Value]) -> Value:
     for pause in (*PAUSES, None):
         try:
             return action()
-        except (FileNotFoundError, PencilError):
+        except PencilError:
+            raise
+        except FileNotFoundError as error:
+            if isinstance(error.__cause__, PencilError):  # fsspec takes any error for a missing file
+                raise error.__cause__ from None
             raise
         except Exception as error:  # every fsspec backend has errors of its own
             if pause is None or not _may_pass(error):
@@ -84,10 +87,24 @@ def filesystem(url: str) -> Any:
 
 
 def _http_options() -> dict[str, Any]:
-    """No limit on the whole of a large file, only on silence."""
+    """No limit on the whole of a large file, only on silence; a server sends nobody anywhere else."""
     aiohttp = need("aiohttp", extra="remote", purpose="read http:// and https:// addresses")
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-    return {"client_kwargs": {"timeout": timeout}}
+    return {"client_kwargs": {"timeout": timeout, "trace_configs": [_watching_redirects(aiohttp)]}}
+
+
+@functools.cache  # fsspec keeps one file system for the same options
+def _watching_redirects(aiohttp: ModuleType) -> Any:
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_check_redirect)
+    return trace
+
+
+async def _check_redirect(_session: Any, _context: Any, params: Any) -> None:
+    """Follow a redirect within its own server, or to an address that is allowed."""
+    here, there = str(params.url), urljoin(str(params.url), params.response.headers.get("Location", ""))
+    if urlsplit(here)[:2] != urlsplit(there)[:2] and not may_contact(there):
+        raise DataError(f"{here}: redirects to {there}, which is not followed; {remedy(there)}")
 
 
 def _may_pass(error: Exception) -> bool:

@@ -22,10 +22,11 @@ from pencil.data.shards.classes import check_test_classes, class_table
 from pencil.data.shards.index import MANIFEST, Format, Shard, ShardIndex, SplitIndex
 from pencil.data.shards.listing import Listed, list_shards, named
 from pencil.data.shards.parquet import scan_parquet
-from pencil.data.shards.remote import fetch, is_remote
+from pencil.data.shards.remote import fetch
 from pencil.data.shards.samples import Fields, Layout, Scan, integers
 from pencil.data.shards.tar import scan_tar
 from pencil.errors import DataError, PencilError
+from pencil.places import is_remote
 
 SHOWN = 10  # mistakes told at once
 CHUNK = 1 << 20  # labels renumbered at once
