@@ -183,3 +183,11 @@ def test_a_wrong_folder_or_choice_is_named(tmp_path):
         read_cifar(tmp_path, 100)
     with pytest.raises(DataError, match="num_classes=10, label='coarse'"):
         read_cifar(tmp_path, 10, "coarse")
+
+
+def test_a_pickle_that_numbers_its_memo_without_end_takes_no_memory(tmp_path):
+    """The C implementation of pickle makes room for the number, here 32 GB."""
+    for name in ("data_batch_1", "batches.meta"):
+        (tmp_path / name).write_bytes(b"\x80\x02}r\xff\xff\xff\x7f.")
+    with pytest.raises(DataError, match=r"batches.meta: no entry 'label_names'"):
+        read_cifar(tmp_path)

@@ -118,7 +118,23 @@ def test_big_endian_features_are_read(save):
         ({"X": FEAT, "y": LABELS[:3]}, "N = 4, found shape"),
         ({"X": FEAT[:0], "y": LABELS[:0]}, "N > 0"),
         ({"X": LABELS, "y": LABELS}, r"must be \(N, D\)"),
-        ({"X": FEAT, "y": np.array(list("abcd"))}, "number the classes"),
+        ({"X": FEAT, "y": np.array([1j, 2, 3, 4])}, "number the classes"),
+        ({"X": FEAT * 1j, "y": LABELS}, "complex numbers; save real ones"),
+        ({"X": FEAT, "y": np.array([0, 1, np.nan, 1])}, "found nan in row 2"),
+        ({"X": FEAT, "y": np.array([0, 1, np.inf, 1])}, "found inf in row 2"),
+        ({"X": FEAT, "y": np.array([0, 1, -1, 1])}, "found -1 in row 2"),
+        ({"X": FEAT, "y": np.array([0, 1, 0.5, 1])}, "found 0.5 in row 2"),
+        (
+            {"X": FEAT, "y": np.array([0, 1, 50_000_000, 1])},
+            "row 2: class number 50,000,000 is far beyond the 4 rows",
+        ),
+        ({"X": FEAT, "y": np.array([0, 1, 2**63, 1], np.uint64)}, "found -9223372036854775808 in row 2"),
+        (
+            {"X": FEAT, "y": np.array(list("abcd")), "names": np.array(list("abc"))},
+            "row 3: 'd' is none of names",
+        ),
+        ({"X": FEAT, "y": np.array([b"a", b"b", b"\xff", b"a"])}, "labels are not UTF-8"),
+        ({"X": np.zeros((4, 0)), "y": LABELS}, r"must be \(N, D\)"),
         ({"X": np.where(FEAT == 7, np.nan, FEAT), "y": LABELS}, "first in row 2"),
         ({"X": FEAT, "y": LABELS, "is_train": np.array([0, 1, 2, 1])}, "is_train must hold 0 and 1"),
         ({"X": FEAT, "y": LABELS, "is_train": np.zeros(4)}, "at least one 1"),
@@ -135,6 +151,39 @@ def test_big_endian_features_are_read(save):
 def test_problems_are_named(save, arrays, message):
     with pytest.raises(DataError, match=message):
         read_features(save(**arrays))
+
+
+def test_labels_may_be_texts(save):
+    texts = np.array(["dog", "cat", "dog", "emu"])
+    train = read_features(save(X=FEAT, y=texts)).train
+    assert train.class_names == ("cat", "dog", "emu")
+    assert train.labels.values.tolist() == [1, 0, 1, 2]
+    named = read_features(save(X=FEAT, y=texts.astype("S"), names=np.array(["emu", "dog", "cat"]))).train
+    assert named.labels.values.tolist() == [1, 2, 1, 0]
+
+
+def test_a_column_of_labels_is_a_list(save):
+    assert read_features(save(X=FEAT, y=LABELS[:, None])).train.labels.values.tolist() == LABELS.tolist()
+
+
+def test_classes_numbered_from_1_are_remarked_on(save):
+    with pytest.warns(
+        UserWarning, match="no row has class 0; if the classes are numbered from 1, subtract 1"
+    ):
+        assert read_features(save(X=FEAT, y=np.array([1, 2, 3, 1]))).train.num_classes == 4
+
+
+def test_rows_that_are_not_finite_are_left_out_on_request(save):
+    features, labels = FEAT.astype(float), LABELS.astype(float)
+    features[2, 0], labels[0] = np.inf, np.nan
+    splits = read_features(save(X=features, y=labels, X_test=features, y_test=LABELS), on_error="skip")
+    assert list(splits.train.ids) == ["1", "3"]
+    assert splits.train.inputs.values.tolist() == FEAT[[1, 3]].tolist()
+    assert list(splits.test.ids) == ["0", "1", "3"]
+    assert list(splits.skipped_rows) == ["row 0", "row 2", "test_row 2"]
+    whole = read_features(save(X=features, y=labels, is_train=np.array([1, 1, 1, 0])), on_error="skip")
+    assert list(whole.train.ids) == ["1"]
+    assert list(whole.test.ids) == ["3"]
 
 
 def test_an_unknown_array_or_role_is_named(save):

@@ -119,3 +119,17 @@ def test_images_and_labels_must_fit(tmp_path):
 def test_missing_folder(tmp_path):
     with pytest.raises(DataError, match="give the folder"):
         read_idx(tmp_path / "nowhere")
+
+
+def test_a_packed_array_that_unpacks_to_far_more_is_refused_unread(tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.data.arrays.FREE_BYTES", 1000)
+    head = b"\x00\x00\x08\x01" + (10**7).to_bytes(4, "big")
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(head + bytes(10**7)))
+    with pytest.raises(DataError, match=r"bomb.gz: cannot be read \(it would unpack from"):
+        read_idx_array(tmp_path / "bomb.gz")
+
+
+def test_of_a_stream_longer_than_its_header_no_more_is_unpacked(tmp_path):
+    (tmp_path / "long.gz").write_bytes(gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x02" + bytes(10**7)))
+    with pytest.raises(DataError, match=r"needs 10 bytes, found 11; fetch"):
+        read_idx_array(tmp_path / "long.gz")

@@ -76,6 +76,9 @@ def test_no_labels_with_a_class_count_is_an_empty_set():
         ([0, 3], 3, "label 3 is out of range for 3 classes"),
         ([0.5, 1.0], None, "whole class indices"),
         ([float("nan"), 1.0], None, "whole class indices"),
+        ([1.0, float("inf")], None, "found inf in row 1"),
+        ([0, 5_000_000, 1], None, "row 1: class number 5,000,000 is far beyond the 3 rows"),
+        ([[1.0, 0.0], [0.5, -1.0]], None, "mend row 1"),
         ([[0.5, 0.5]], 3, "2 columns but num_classes is 3"),
         ([[0.5, -0.5]], None, "not negative"),
         ([[0.0, 0.0]], None, "positive sum"),
@@ -112,3 +115,13 @@ def test_given_labels_do_not_follow_the_callers_tensor(labels):
     given, before = GivenLabels.of(labels), labels.clone()
     labels[0] = labels[1]
     assert torch.equal(given.values, before)
+
+
+@pytest.mark.parametrize("labels", [["cat", "dog"], [None, 1], [1j, 0j], [[0], [1, 2]], [2**70, 1]])
+def test_what_are_no_numbers_are_data_errors(labels):
+    with pytest.raises(DataError, match="labels must be class numbers from 0"):
+        GivenLabels.of(labels)
+
+
+def test_a_column_is_a_list():
+    assert GivenLabels.of([[0], [2], [1]]).values.tolist() == [0, 2, 1]

@@ -6,6 +6,7 @@ answered with stand-ins from this module, any other name is refused.
 
 from __future__ import annotations
 
+import io
 import pickle  # only through _CifarUnpickler, which looks up nothing outside this module
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 
 from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs
 from pencil.errors import DataError
+from pencil.reading import MB, read_bytes
 from pencil.stores import GivenLabels
 
 _PIXELS = 3 * 32 * 32
+_MOST_BYTES = 1024 * MB  # the largest official file has 155 MB
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Pixels (n, 3072), channel by channel, and labels (n,)."""
@@ -105,17 +108,17 @@ def _find(root: Path, variant: _Variant) -> tuple[Path, bool]:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error}); extract the official archive again") from error
+    return read_bytes(path, limit=_MOST_BYTES)
 
 
 def _read_binary(folder: Path, stem: str, variant: _Variant) -> Batch:
     path = folder / f"{stem}.bin"
     data, width = _content(path), variant.label_bytes + _PIXELS
     if not data or len(data) % width:
-        raise DataError(f"{path}: {len(data)} bytes are not a number of records of {width} bytes")
+        raise DataError(
+            f"{path}: {len(data)} bytes are not a number of records of {width} bytes; extract the official "
+            "archive again"
+        )
     rows = np.frombuffer(data, np.uint8).reshape(-1, width)
     return rows[:, variant.label_bytes :], rows[:, variant.label_column].astype(np.int64)
 
@@ -164,30 +167,37 @@ def _examples(batches: list[Batch], names: tuple[str, ...]) -> Examples:
 def _load_pickle(path: Path) -> dict[str, Any]:
     """The dictionary in an official file, its keys as text."""
     try:
-        with path.open("rb") as file:
-            # Python 2 wrote the files: its byte strings become text, letter for byte.
-            content = _CifarUnpickler(file, encoding="latin1").load()
+        # Python 2 wrote the files: its byte strings become text, letter for byte.
+        content = _CifarUnpickler(io.BytesIO(_content(path)), encoding="latin1").load()
+        if not isinstance(content, dict):
+            raise DataError(
+                f"holds a {type(content).__name__}, not a dictionary; extract the official archive again"
+            )
+        return {_text(key): value for key, value in content.items()}
     except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+        raise error if str(path) in str(error) else DataError(f"{path}: {error}") from error
     except Exception as error:  # a damaged pickle can raise nearly anything
-        raise DataError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: holds a {type(content).__name__}, not a dictionary")
-    return {_text(key): value for key, value in content.items()}
+        raise DataError(
+            f"{path}: cannot be read ({type(error).__name__}: {error}); extract the official archive again"
+        ) from error
 
 
 def _text(value: object) -> str:
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
 
 
-class _CifarUnpickler(pickle.Unpickler):
-    """Answers the names an array of bytes needs with stand-ins, and refuses every other."""
+class _CifarUnpickler(pickle._Unpickler):
+    """Answers the names an array of bytes needs with stand-ins, and refuses every other.
+
+    Python's own implementation, not the one in C: that one makes room for any number a file puts into its memo.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         """A stand-in from this module; numpy itself is never reached."""
         if (module, name) not in _STAND_INS:
             raise DataError(
-                f"the pickle asks for {module}.{name}, which no CIFAR file needs; it was not loaded"
+                f"the pickle asks for {module}.{name}, which no CIFAR file needs; it was not loaded: "
+                "extract the official archive again"
             )
         return _STAND_INS[module, name]
 

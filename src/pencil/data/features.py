@@ -5,19 +5,24 @@ N: rows. D: features. C: classes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pencil.data.arrays import as_tensor, load_array, npz_keys
 from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs, Unlabelled
-from pencil.data.label_files import as_tensor, load_array, npz_keys, read_label_file
+from pencil.data.label_files import read_label_file
+from pencil.data.tables import listed
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
+from pencil.stores.given import count_classes
 
 FEATURE_ROLES: Mapping[str, tuple[str, ...]] = {
     "features": ("feat", "features", "X", "train", "train_features", "X_train"),
@@ -45,6 +50,7 @@ def read_features(
     *,
     labels: str | Path | None = None,
     keys: Mapping[str, str] | None = None,
+    on_error: Literal["error", "skip"] = "error",
 ) -> Splits:
     """Read features and labels; features keep their type.
 
@@ -54,6 +60,8 @@ def read_features(
             takes the place of the labels inside.
         keys: For an ``.npz`` whose arrays have names of their own: role to array name. The roles are those of
             ``FEATURE_ROLES``; an empty name leaves a role out.
+        on_error: Whether features or labels that are NaN or infinite are an error, or their rows left out and told as
+            ``skipped_rows``.
 
     Returns:
         Train and, where there is one, test split: the test arrays, or the rows where is_train is false.
@@ -62,11 +70,13 @@ def read_features(
     arrays = _read_arrays(path, dict(keys or {}), own_labels=labels is None)
     if labels is not None:
         arrays["labels"] = read_label_file(labels).numpy()
-    names = _class_names(arrays, path)
+    skipped = _leave_out(arrays) if on_error == "skip" else {}
+    names = _name_classes(arrays, path)
     whole = _examples(arrays, "", names, path)
     if "is_train" in arrays:
-        return _split(whole, arrays["is_train"], path)
-    return Splits(whole, _examples(arrays, "test_", names, path) if "test_features" in arrays else None)
+        return replace(_split(whole, arrays["is_train"], path), skipped_rows=skipped)
+    test = _examples(arrays, "test_", names, path) if "test_features" in arrays else None
+    return Splits(whole, test, skipped_rows=skipped)
 
 
 def read_features_alone(path: Path, keys: Mapping[str, str] | None = None) -> Unlabelled | None:
@@ -115,7 +125,7 @@ def _choose(found: list[str], role: str, asked: str | None, path: Path) -> str |
     """The array for a role; two that fit are never chosen between silently."""
     if asked:
         if asked not in found:
-            raise DataError(f"{path}: no array {asked!r} for {role}; found {', '.join(found)}")
+            raise DataError(f"{path}: no array {asked!r} for {role}; found {listed(found)}")
         return asked
     fitting = [key for key in FEATURE_ROLES[role] if key in found and asked is None]
     if len(fitting) > 1:
@@ -136,7 +146,7 @@ def _check_complete(
     if missing:
         expected = "; ".join(f"for {role} one of {', '.join(FEATURE_ROLES[role])}" for role in missing)
         raise DataError(
-            f"{path}: found the arrays {', '.join(found)}; expected {expected}. "
+            f"{path}: found the arrays {listed(found)}; expected {expected}. "
             f"Name another array with data.keys.{missing[0]} = NAME"
         )
     if chosen["is_train"] and chosen["test_features"]:
@@ -146,22 +156,96 @@ def _check_complete(
         )
 
 
-def _class_names(arrays: Arrays, path: Path) -> tuple[str, ...]:
-    """The file's names, or "0", "1", ... for as many classes as the labels of all splits need."""
-    if "names" in arrays:
-        return tuple(_texts(arrays["names"], f"{path}: names"))
-    labels = [arrays[role] for role in ("labels", "test_labels") if role in arrays]
-    return tuple(str(number) for number in range(max(_class_count(array, path) for array in labels)))
+def _leave_out(arrays: Arrays) -> dict[str, str]:
+    """Take rows out of the arrays that are not finite; what was taken out. Other rows keep their numbers as ids."""
+    skipped: dict[str, str] = {}
+    for split in ("", "test_"):
+        roles = [f"{split}{role}" for role in ("features", "labels", "ids")] + ([] if split else ["is_train"])
+        present = [role for role in roles if role in arrays]
+        if (
+            not {f"{split}features", f"{split}labels"} <= set(present)
+            or len({len(arrays[r]) for r in present}) > 1
+        ):
+            continue  # there is no such split, or its arrays do not fit, which is told where they are checked
+        good = _finite_rows(arrays[f"{split}features"]) & _finite_rows(arrays[f"{split}labels"])
+        if good.all():
+            continue
+        arrays.setdefault(f"{split}ids", np.arange(len(good)).astype(str))
+        skipped |= {f"{split}row {row}": "holds NaN or infinity" for row in np.flatnonzero(~good).tolist()}
+        arrays |= {role: arrays[role][good] for role in {*present, f"{split}ids"}}
+    return skipped
 
 
-def _class_count(labels: NDArray[Any], path: Path) -> int:
+def _finite_rows(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """(N,) whether all numbers of a row are finite; what are no numbers are judged elsewhere."""
+    if array.dtype.kind != "f" or not array.ndim:
+        return np.ones(array.shape[:1], bool)
+    blocks = [array[start : start + _BLOCK] for start in range(0, len(array), _BLOCK)]
+    good = [np.isfinite(block.reshape(len(block), -1)).all(axis=1) for block in blocks]
+    return np.concatenate(good) if good else np.ones(0, bool)
+
+
+def _name_classes(arrays: Arrays, path: Path) -> tuple[str, ...]:
+    """The file's class names, those its labels are, or "0", "1", ... as many as the labels of all splits need.
+
+    Labels that are texts become numbers in ``arrays``.
+    """
+    roles = [role for role in ("labels", "test_labels") if role in arrays]
+    known = tuple(_texts(arrays["names"], f"{path}: names")) if "names" in arrays else None
+    for role in roles:
+        arrays[role] = _one_column(arrays[role])
+    if any(arrays[role].dtype.kind in "US" for role in roles):
+        return _number_texts(arrays, roles, known, path)
+    return _numbered(arrays, roles, path) if known is None else known
+
+
+def _one_column(labels: NDArray[Any]) -> NDArray[Any]:
+    """A column (N, 1) of labels is as good as a list (N,)."""
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+
+def _number_texts(
+    arrays: Arrays, roles: Sequence[str], known: tuple[str, ...] | None, path: Path
+) -> tuple[str, ...]:
+    texts = {role: _texts(arrays[role], f"{path}: {role}") for role in roles}
+    names = known or tuple(sorted({text for found in texts.values() for text in found}))
+    place = {name: number for number, name in enumerate(names)}
+    for role, found in texts.items():
+        stray = next((row for row, text in enumerate(found) if text not in place), None)
+        if stray is not None:
+            raise DataError(
+                f"{path}: {role}, row {stray}: {found[stray]!r} is none of names; mend that row or names"
+            )
+        arrays[role] = np.array([place[text] for text in found], np.int64)
+    return names
+
+
+def _numbered(arrays: Arrays, roles: Sequence[str], path: Path) -> tuple[str, ...]:
+    rows = sum(len(arrays[role]) for role in roles)
+    counts = [_class_count(arrays[role], role, rows, path) for role in roles]
+    hard = [arrays[role] for role in roles if arrays[role].ndim == 1 and arrays[role].size]
+    if hard and min(labels.min() for labels in hard) > 0:
+        warnings.warn(
+            f"{path}: no row has class 0; if the classes are numbered from 1, subtract 1 from the labels",
+            stacklevel=4,
+        )
+    return tuple(map(str, range(max(counts))))
+
+
+def _class_count(labels: NDArray[Any], role: str, rows: int, path: Path) -> int:
     if labels.dtype.kind not in "biuf":
         raise DataError(
-            f"{path}: labels must be class indices, found type {labels.dtype}; number the classes from 0"
+            f"{path}: {role} must be class indices, found type {labels.dtype}; number the classes from 0"
         )
     if labels.ndim == 2:
         return int(labels.shape[1])
-    return int(labels.max()) + 1 if labels.size else 0
+    if not labels.size or labels.ndim != 1:
+        return 0  # told where shapes are checked
+    try:
+        given = GivenLabels.of(as_tensor(labels, f"{path}: {role}"), 1 << 62)
+        return count_classes(given.values, rows)
+    except DataError as error:
+        raise DataError(f"{path}: {'test ' if role == 'test_labels' else ''}{error}") from error
 
 
 def _examples(arrays: Arrays, split: str, names: tuple[str, ...], path: Path) -> Examples:
@@ -169,19 +253,26 @@ def _examples(arrays: Arrays, split: str, names: tuple[str, ...], path: Path) ->
     values, labels = _features(arrays, split, path), arrays[f"{split}labels"]
     if labels.ndim not in (1, 2) or len(labels) != len(values):
         raise DataError(
-            f"{path}: {split}labels must be (N,) or (N, C) with N = {len(values)}, found shape {labels.shape}"
+            f"{path}: {split}labels must be (N,) or (N, C) with N = {len(values)}, found shape {labels.shape}; "
+            "save a label per row"
         )
-    given = GivenLabels.of(as_tensor(labels, f"{path}: {split}labels"), len(names))
+    try:
+        given = GivenLabels.of(as_tensor(labels, f"{path}: {split}labels"), len(names))
+    except DataError as error:
+        raise error if str(path) in str(error) else DataError(f"{path}: {error}") from error
     return Examples(TensorInputs(values), given, names, _ids(arrays, split, len(values), path))
 
 
 def _features(arrays: Arrays, split: str, path: Path) -> Tensor:
     """Features (N, D), checked."""
     values = as_tensor(arrays[f"{split}features"], f"{path}: {split}features")
-    if values.dim() < 2 or not len(values):
+    if values.dim() < 2 or not values.numel():
         raise DataError(
-            f"{path}: {split}features must be (N, D) with N > 0, found shape {tuple(values.shape)}"
+            f"{path}: {split}features must be (N, D) with N > 0, found shape {tuple(values.shape)}; save a row "
+            "per example"
         )
+    if values.is_complex():
+        raise DataError(f"{path}: {split}features are complex numbers; save real ones")
     _check_finite(values, f"{path}: {split}features")
     return values
 
@@ -192,14 +283,17 @@ def _ids(arrays: Arrays, split: str, rows: int, path: Path) -> Sequence[str]:
         return RowNumbers(rows)
     ids = _texts(arrays[role], f"{path}: {role}")
     if len(ids) != rows:
-        raise DataError(f"{path}: {len(ids)} {role} for {rows} rows of {split}features")
+        raise DataError(f"{path}: {len(ids)} {role} for {rows} rows of {split}features; save one per row")
     return ids
 
 
 def _texts(array: NDArray[Any], what: str) -> list[str]:
     if array.ndim != 1:
-        raise DataError(f"{what} must have one dimension, found shape {array.shape}")
-    decoded = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+        raise DataError(f"{what} must have one dimension, found shape {array.shape}; save a list")
+    try:
+        decoded = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError as error:
+        raise DataError(f"{what} are not UTF-8 ({error.reason}); save them as text") from error
     return [str(text) for text in decoded.tolist()]
 
 
@@ -210,7 +304,10 @@ def _check_finite(values: Tensor, what: str) -> None:
         good = torch.isfinite(values[start : start + _BLOCK].flatten(1)).all(dim=1)
         if not bool(good.all()):
             row = start + int((~good).nonzero()[0])
-            raise DataError(f"{what} hold NaN or infinity, first in row {row}; mend or leave out such rows")
+            raise DataError(
+                f"{what} hold NaN or infinity, first in row {row}; mend such rows, or leave them out: "
+                "--set data.on_error=skip"
+            )
 
 
 def _split(whole: Examples, is_train: NDArray[Any], path: Path) -> Splits:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pencil.data.arrays import check_packed
 from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs
 from pencil.errors import DataError
+from pencil.reading import open_plain
 from pencil.stores import GivenLabels
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -42,31 +46,46 @@ def read_idx(root: str | Path, class_names: Sequence[str] | None = None) -> Spli
 def read_idx_array(path: str | Path) -> Tensor:
     """One IDX array, its type and shape as its header says. Gzip is known by the content, not the name."""
     path = Path(path)
-    data = _content(path)
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES or data[3] == 0:
-        raise DataError(
-            f"{path}: not an IDX file; it begins with {data[:4].hex(' ') or 'nothing'}, not 00 00 type rank"
-        )
-    dtype, start = np.dtype(_TYPES[data[2]]), 4 + 4 * data[3]
-    if len(data) < start:
-        raise DataError(f"{path}: ends inside its header of {start} bytes; fetch the file again")
-    shape = np.frombuffer(data, ">u4", data[3], 4).tolist()
-    expected = start + math.prod(shape) * dtype.itemsize
-    if len(data) != expected:
-        raise DataError(
-            f"{path}: shape {tuple(shape)} needs {expected} bytes, found {len(data)}; fetch the file again"
-        )
-    array = np.frombuffer(data, dtype, offset=start).reshape(shape)
+    with open_plain(path) as file:
+        packed = file.read(2) == _GZIP
+        file.seek(0)
+        try:
+            if packed:
+                with gzip.GzipFile(fileobj=file) as stream:
+                    data, shape, dtype = _read(stream, file, path)
+            else:
+                data, shape, dtype = _read(file, file, path)
+        except (OSError, EOFError, ValueError, MemoryError, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read ({error}); fetch the file again") from error
+    array = np.frombuffer(data, dtype).reshape(shape)
     # IDX is big-endian and the buffer read-only; the copy is neither.
     return torch.from_numpy(array.astype(dtype.newbyteorder("=")))
 
 
-def _content(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+def _read(
+    stream: gzip.GzipFile | BinaryIO, file: BinaryIO, path: Path
+) -> tuple[bytes, list[int], np.dtype[Any]]:
+    """Values, shape and type; as much is read as the header tells of, where the file accounts for it."""
+    head = stream.read(4)
+    if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES or head[3] == 0:
+        raise DataError(
+            f"{path}: not an IDX file; it begins with {head.hex(' ') or 'nothing'}, not 00 00 type rank; fetch it again"
+        )
+    start = 4 + 4 * head[3]
+    sizes = stream.read(4 * head[3])
+    if len(sizes) < 4 * head[3]:
+        raise DataError(f"{path}: ends inside its header of {start} bytes; fetch the file again")
+    shape, dtype = np.frombuffer(sizes, ">u4").tolist(), np.dtype(_TYPES[head[2]])
+    expected, size = math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size
+    if stream is not file:
+        check_packed(size, expected)
+    data = b"" if stream is file and expected > size else stream.read(expected + 1)
+    if len(data) != expected:
+        found = size if stream is file else start + len(data)
+        raise DataError(
+            f"{path}: shape {tuple(shape)} needs {start + expected} bytes, found {found}; fetch the file again"
+        )
+    return data, shape, dtype
 
 
 def _read_pair(root: Path, split: str) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pencil.data.arrays import check_packed, load_array, npz_keys
+from pencil.data.tables import find_column, listed, read_csv
 from pencil.errors import DataError
+from pencil.reading import MB, open_plain, read_text
 
+_TEXT_BYTES = 4096 * MB  # labels of a thousand million rows
 _FORMATS = ".csv, .npy, .npz, .pt, .pth, .txt"
 
 
@@ -102,68 +105,31 @@ def read_trusted_file(path: str | Path) -> dict[str, str | None]:
             f"data.trusted: {path} is neither a reviewed run nor a .csv file with the columns id and label"
         )
     header, *body = _rows(path) or [[]]
+    header = [name.strip() for name in header]
     decided = "decision" in header
-    label = "suggested_label" if decided else "label"
-    if "id" not in header or label not in header:
-        raise DataError(f"{path}: found the columns {', '.join(header) or 'none'}; expected id and label")
+    label = "suggested_label" if decided else find_column(header, "label", path)
+    name = find_column(header, "id", path)
+    if name is None or label is None or label not in header:
+        raise DataError(f"{path}: found the columns {listed(header)}; expected id and label: rename them")
     cells = [dict(zip(header, row, strict=False)) for row in body]
-    _check_trusted(cells, header, path)
+    _check_trusted(cells, header, name, path)
     return {
-        row["id"]: None if row.get("decision") == "dropped" else row[label]
+        row[name]: None if row.get("decision") == "dropped" else row[label]
         for row in cells
         if not decided or row["decision"]
     }
 
 
-def _check_trusted(cells: list[dict[str, str]], header: list[str], path: Path) -> None:
+def _check_trusted(cells: list[dict[str, str]], header: list[str], name: str, path: Path) -> None:
     seen: set[str] = set()
     for number, row in enumerate(cells, start=2):
         if len(row) != len(header):
             raise DataError(f"{path}, row {number}: {len(row)} cells, but {len(header)} columns")
-        if row["id"] in seen:
+        if row[name] in seen:
             raise DataError(
-                f"{path}, row {number}: id {row['id']!r} occurs more than once; give it one label"
+                f"{path}, row {number}: id {row[name]!r} occurs more than once; give it one label"
             )
-        seen.add(row["id"])
-
-
-def load_array(path: Path, key: str | None = None) -> NDArray[Any]:
-    """One array of a ``.npy`` (mapped, for it may be larger than memory) or, by key, of an ``.npz``."""
-    try:
-        if key is None:
-            return _map_npy(path)
-        with np.load(path, allow_pickle=False) as archive:
-            return np.asarray(archive[key])
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        where = f"{path}: " if key is None else f"{path}, array {key!r}: "
-        raise DataError(f"{where}cannot read it as numpy data without pickled objects ({error})") from error
-
-
-def _map_npy(path: Path) -> NDArray[Any]:
-    # "c" is copy on write: torch wants a writable array, and the file must stay as it is.
-    array = np.load(path, mmap_mode="c", allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise ValueError("it is an .npz archive; name it .npz")
-    return np.asarray(array)
-
-
-def npz_keys(path: Path) -> list[str]:
-    """The names of the arrays in an ``.npz``."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return list(archive.files)
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: cannot read it as an .npz archive ({error})") from error
-
-
-def as_tensor(array: NDArray[Any], what: str) -> Tensor:
-    """The array as a tensor of the same type and, where the machine's byte order allows, the same memory."""
-    try:
-        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-        return torch.from_numpy(native)
-    except TypeError as error:
-        raise DataError(f"{what} has type {array.dtype}, which torch has not; save it as numbers") from error
+        seen.add(row[name])
 
 
 def _pick(found: Iterable[str], key: str | None, path: Path) -> str:
@@ -172,17 +138,27 @@ def _pick(found: Iterable[str], key: str | None, path: Path) -> str:
         return names[0]
     if key not in names or key is None:
         asked = "it holds several arrays; choose one" if key is None else f"no array {key!r}"
-        raise DataError(f"{path}: {asked} with key=...; found {', '.join(names) or 'none'}")
+        raise DataError(f"{path}: {asked} with key=...; found {listed(names)}")
     return key
 
 
 def _as_labels(array: NDArray[Any], path: Path) -> Tensor:
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]  # a column of labels is as good as a list
     if array.ndim != 1:
-        raise DataError(f"{path}: labels must have one dimension (N,), found shape {array.shape}")
-    if array.dtype.kind not in "iuf" or (
-        array.dtype.kind == "f" and not np.array_equal(array, np.rint(array))
-    ):
-        raise DataError(f"{path}: labels must be whole class indices, found values of type {array.dtype}")
+        raise DataError(
+            f"{path}: labels must have one dimension (N,), found shape {array.shape}; save a label per row"
+        )
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: labels must be whole class indices, found values of type {array.dtype}; number the classes from 0"
+        )
+    bad = ~(np.abs(array) < 2**62) | (array != np.rint(array)) if array.dtype.kind == "f" else array > 2**62
+    if array.dtype.kind != "b" and bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"{path}: labels must be whole class indices, found {array[row]} in row {row}; mend that row"
+        )
     return torch.from_numpy(array.astype(np.int64))
 
 
@@ -216,8 +192,12 @@ def _array(values: Any, path: Path) -> NDArray[Any]:
 def _load_pt(path: Path) -> Any:
     """Always weights_only. CIFAR-N's files hold numpy arrays, so numpy's array rebuilding is let through."""
     try:
-        with torch.serialization.safe_globals(_numpy_globals()):
-            return torch.load(path, map_location="cpu", weights_only=True)
+        with open_plain(path) as file, torch.serialization.safe_globals(_numpy_globals()):
+            with zipfile.ZipFile(file) as archive:  # also refuses what torch wrote before it wrote archives
+                for member in archive.infolist():
+                    check_packed(member.compress_size, member.file_size, member.filename)
+            file.seek(0)
+            return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can raise nearly anything
         reason = str(error).partition("\n")[0]
         raise DataError(
@@ -235,19 +215,12 @@ def _numpy_globals() -> list[Any]:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file without blank ones at its end."""
-    try:
-        return path.read_text(encoding="utf-8-sig").rstrip().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read it as text ({error})") from error
+    return read_text(path, limit=_TEXT_BYTES).rstrip().splitlines()
 
 
 def _rows(path: Path) -> list[list[str]]:
     """The rows of a CSV that hold anything. surrogateescape: ids may be file names that are not UTF-8."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            return [row for row in csv.reader(file, strict=True) if row]
-    except (OSError, csv.Error) as error:
-        raise DataError(f"{path}: cannot read it as CSV ({error})") from error
+    return read_csv(path, errors="surrogateescape")
 
 
 def _read_csv(
@@ -265,9 +238,10 @@ def _read_csv(
             )
     first_row = len(rows) - len(body) + 1
     labels = _parse([row[column] for row in body], path, first_row=first_row, names=class_names)
-    if ids is None or "id" not in header:
+    named = find_column(header, "id", path)
+    if ids is None or named is None:
         return _fitting(labels, ids, path)
-    return labels[_order([row[header.index("id")] for row in body], ids, path)]
+    return labels[_order([row[header.index(named)] for row in body], ids, path)]
 
 
 def _split_header(
@@ -281,9 +255,11 @@ def _split_header(
 
 
 def _column(header: list[str], key: str | None, path: Path) -> int:
-    wanted = key or ("label" if len(header) > 1 else header[0])
-    if wanted not in header:
-        raise DataError(f"{path}: no column {wanted!r}; found {', '.join(header)}")
+    wanted = key or (find_column(header, "label", path) if len(header) > 1 else header[0])
+    if wanted not in header or wanted is None:
+        raise DataError(
+            f"{path}: no column {key or 'label'!r}; found {listed(header)}; rename one, or name it as the key"
+        )
     return header.index(wanted)
 
 
@@ -295,7 +271,9 @@ def _parse(cells: list[str], path: Path, *, first_row: int, names: Sequence[str]
         text = cell.strip()
         if text not in index and not _is_whole(text):
             kind = "a class name or a class index" if names else "a whole class index"
-            raise DataError(f"{path}, row {row + first_row}: label {text!r} is not {kind}")
+            raise DataError(
+                f"{path}, row {row + first_row}: label {text[:80]!r} is not {kind}; mend that row"
+            )
         labels[row] = index[text] if text in index else int(text)
     return torch.from_numpy(labels)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pencil.errors import DataError
+
+SPARE_CLASSES = 1000
+"""How many more classes than rows class numbers may ask for: a larger one is an id, or a slip."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,7 @@ class GivenLabels:
     @classmethod
     def of(cls, labels: Tensor, num_classes: int | None = None, trusted: Tensor | None = None) -> GivenLabels:
         """From class indices (N,), or from soft labels or annotators' vote counts (N, C)."""
-        labels = torch.as_tensor(labels)
+        labels = _numbers(labels)
         if labels.dim() not in (1, 2):
             raise DataError(
                 f"labels must be classes (N,) or a matrix (N, C), not of shape {tuple(labels.shape)}"
@@ -35,7 +39,7 @@ class GivenLabels:
         if len(labels) == 0 and num_classes is None and labels.dim() == 1:
             raise DataError("labels are empty; give num_classes")
         values = _hard(labels) if labels.dim() == 1 else _soft(labels)
-        classes = num_classes or (values.shape[1] if values.dim() == 2 else int(values.max()) + 1)
+        classes = num_classes or (values.shape[1] if values.dim() == 2 else count_classes(values))
         given = cls(values, classes, None if trusted is None else torch.as_tensor(trusted).bool())
         given._check()
         return given
@@ -58,29 +62,73 @@ class GivenLabels:
             raise DataError(
                 f"labels have {self.values.shape[1]} columns but num_classes is {self.num_classes}"
             )
-        if self.values.dim() == 1 and len(self) and int(self.values.min()) < 0:
-            raise DataError(f"labels must be class indices from 0; found {int(self.values.min())}")
-        if self.values.dim() == 1 and len(self) and int(self.values.max()) >= self.num_classes:
+        if self.values.dim() == 1 and len(self):
+            self._check_range()
+        self._check_trusted()
+
+    def _check_range(self) -> None:
+        low, high = int(self.values.argmin()), int(self.values.argmax())
+        if int(self.values[low]) < 0:
             raise DataError(
-                f"label {int(self.values.max())} is out of range for {self.num_classes} classes (0 to C - 1)"
+                f"labels must be class indices from 0; found {int(self.values[low])} in row {low}; number the "
+                "classes from 0"
             )
+        if int(self.values[high]) >= self.num_classes:
+            raise DataError(
+                f"label {int(self.values[high])} is out of range for {self.num_classes} classes (0 to C - 1), in "
+                f"row {high}; number the classes from 0"
+            )
+
+    def _check_trusted(self) -> None:
         if self.trusted is not None and self.trusted.shape != (len(self),):
             raise DataError(
                 f"trusted must have one entry per label: {len(self)}, got {tuple(self.trusted.shape)}"
             )
 
 
+def count_classes(labels: Tensor, rows: int | None = None) -> int:
+    """How many classes the class numbers (N,) need; refuses one far beyond the rows there are, N where not told."""
+    most = (len(labels) if rows is None else rows) + SPARE_CLASSES
+    last = int(labels.argmax())
+    if int(labels[last]) >= most:
+        raise DataError(
+            f"labels, row {last}: class number {int(labels[last]):,} is far beyond the {most - SPARE_CLASSES:,} "
+            "rows there are; number the classes from 0, or name them"
+        )
+    return int(labels[last]) + 1
+
+
+def _numbers(labels: Any) -> Tensor:
+    """Labels as a tensor; a column (N, 1) is as good as a list (N,)."""
+    try:
+        values = torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"labels must be class numbers from 0 ({error}); number the classes") from error
+    if values.is_complex():
+        raise DataError("labels must be class numbers from 0, not complex numbers; number the classes")
+    return values[:, 0] if values.dim() == 2 and values.shape[1] == 1 else values
+
+
 def _hard(labels: Tensor) -> Tensor:
-    if labels.is_floating_point() and not torch.equal(labels, labels.round()):
-        raise DataError("labels (N,) must be whole class indices; for soft labels give a matrix (N, C)")
+    if labels.is_floating_point():
+        bad = ~(labels.abs() < 2**53) | (labels != labels.round())
+        if bool(bad.any()):
+            row = int(bad.nonzero()[0])
+            raise DataError(
+                f"labels (N,) must be whole class indices, found {float(labels[row])} in row {row}; mend that "
+                "row, or for soft labels give a matrix (N, C)"
+            )
     return labels.long().clone()  # the caller may go on changing theirs
 
 
 def _soft(labels: Tensor) -> Tensor:
     values = labels.float()
     totals = values.sum(dim=1, keepdim=True)
-    if not bool(torch.isfinite(values).all()) or bool((values < 0).any()) or bool((totals <= 0).any()):
+    bad = ~torch.isfinite(totals[:, 0]) | (values < 0).any(dim=1) | (totals[:, 0] <= 0)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
         raise DataError(
-            "soft labels or votes (N, C) must be finite and not negative, with a positive sum in each row"
+            "soft labels or votes (N, C) must be finite and not negative, with a positive sum in each row; "
+            f"mend row {row}: {[round(value, 4) for value in values[row].tolist()[:8]]}"
         )
     return values / totals

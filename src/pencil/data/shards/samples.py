@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pencil.data.arrays import read_header
 from pencil.data.images import IMAGE_SUFFIXES
 from pencil.data.shards.index import Integers, Kind
 from pencil.errors import DataError
+from pencil.reading import parse_json
 
 IMAGES = frozenset(suffix.removeprefix(".") for suffix in IMAGE_SUFFIXES)
 TEXTS = frozenset({"cls", "txt", "json"})
@@ -79,7 +80,7 @@ def label_text(content: bytes) -> str:
 
 def label_in_json(content: bytes, name: str) -> str:
     """The label in a field of a JSON object."""
-    table = json.loads(content)
+    table = parse_json(content, source="its .json")
     if not isinstance(table, dict) or name not in table:
         raise ValueError(f"its .json has no field {name!r}")
     return label_value(table[name])
@@ -95,12 +96,11 @@ def label_value(value: Any) -> str:
 def npy_layout(head: bytes, size: int) -> Layout:
     """What an ``.npy`` of ``size`` bytes that begins so holds."""
     file = io.BytesIO(head)
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
+    header = read_header(file)
+    shape, dtype = header.shape, header.dtype
     if dtype.kind not in "fiu" or len(shape) == 0:
         raise ValueError(f"an array of {dtype} with shape {shape} holds no features")
-    if file.tell() + int(np.prod(shape)) * dtype.itemsize != size:
+    if file.tell() + header.bytes != size:
         raise ValueError("the array is cut off")
     return Layout("features", tuple(map(int, shape)), dtype.newbyteorder("=").name)
 
@@ -108,8 +108,9 @@ def npy_layout(head: bytes, size: int) -> Layout:
 def read_npy(content: bytes, layout: Layout, name: str) -> NDArray[Any]:
     """The features an ``.npy`` holds, as the index said they would be."""
     try:
+        npy_layout(content, len(content))
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # numpy parses headers as Python
         raise DataError(f"{name}: cannot be read as .npy ({error}); restore the shard") from error
     if array.shape != layout.shape or array.dtype.name != layout.dtype:
         raise DataError(
