@@ -18,6 +18,7 @@ from pathlib import Path
 from pencil.data.shards.index import Shard
 from pencil.data.shards.remote import CutOffError, fetch
 from pencil.errors import DataError
+from pencil.reading import open_plain
 
 PARTIAL = ".partial-"
 LEFTOVER_SECONDS = 24 * 3600  # after which what a killed process left is removed
@@ -97,7 +98,7 @@ def verify(shard: Shard, path: Path) -> None:
 def file_crc32(path: Path) -> int:
     """The checksum of a whole file."""
     checksum = 0
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         while block := file.read(1 << 22):
             checksum = zlib.crc32(block, checksum)
     return checksum

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pencil.errors import DataError
-
-LARGEST = 1 << 24
-"""Above this a number is no class but, more likely, an id."""
+from pencil.stores.given import SPARE_CLASSES
 
 
-def class_table(labels: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
+def class_table(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], list[int]]:
     """Class names, and for every label its class.
 
     Args:
-        labels: All labels there are, each once.
+        labels: All labels there are, with the shard that each was first found in.
+        rows: How many rows there are; a number far beyond is no class but, more likely, an id.
     """
     if all(_is_number(label) for label in labels):
-        return _numbered([int(label) for label in labels])
+        return _numbered(labels, rows)
     names = tuple(sorted(labels))
     place = {name: number for number, name in enumerate(names)}
     return names, [place[label] for label in labels]
@@ -33,11 +32,15 @@ def check_test_classes(labels: Sequence[str], known: int) -> None:
 
 
 def _is_number(label: str) -> bool:
-    return label.removeprefix("-").isdecimal()
+    return len(label) < 19 and label.removeprefix("-").isdecimal()
 
 
-def _numbered(numbers: list[int]) -> tuple[tuple[str, ...], list[int]]:
-    if min(numbers) < 0 or max(numbers) >= LARGEST:
-        wrong = min(numbers) if min(numbers) < 0 else max(numbers)
-        raise DataError(f"label {wrong} is no class number; number the classes from 0, or give them names")
+def _numbered(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], list[int]]:
+    wrong = next((label for label in labels if not 0 <= int(label) < rows + SPARE_CLASSES), None)
+    if wrong is not None:
+        raise DataError(
+            f"{labels[wrong]}: label {wrong} is no class number: there are {rows:,} rows; number classes from 0, or "
+            "give them names"
+        )
+    numbers = [int(label) for label in labels]
     return tuple(map(str, range(max(numbers) + 1))), numbers

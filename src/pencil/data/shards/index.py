@@ -8,7 +8,6 @@ the rows of the shards before. Nothing here holds a Python object per row.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pencil.errors import DataError
+from pencil.errors import DataError, PencilError
 from pencil.places import common_place, is_remote, may_contact, remedy, stays_within
+from pencil.reading import MB, open_plain, read_json
 
 MANIFEST = "shards.json"
+MANIFEST_BYTES = 4096 * MB  # of ten million shards
 VERSION = 1
+_BLOCK = 1 << 22  # labels looked at at once
+_MOST = 1 << 60  # bytes, or rows
 Format = Literal["tar", "parquet"]
 Kind = Literal["images", "features"]
 Integers = NDArray[np.int64]
@@ -101,13 +104,27 @@ class SplitIndex:
         begin = int(self._key_ends[row - 1]) if row else 0
         return bytes(self._keys[begin : int(self._key_ends[row])]).decode("utf-8", "surrogateescape")
 
+    def check_labels(self, classes: int) -> None:
+        """Refuse labels that are no class; read in pieces, for there may be very many."""
+        for first in range(0, len(self), _BLOCK):
+            block = self.labels[first : first + _BLOCK]
+            bad = (block < 0) | (block >= classes)
+            if bad.any():
+                row = first + int(bad.argmax())
+                raise DataError(
+                    f"{self.file('labels')}: row {row} has label {int(self.labels[row])}, but there are {classes} "
+                    "classes; the index is damaged, write it again: pencil index"
+                )
+
     @cached_property
     def _key_ends(self) -> Integers | None:
         return self._mapped("key-ends") if self.file("key-ends").exists() else None
 
     @cached_property
     def _keys(self) -> NDArray[np.uint8]:
-        return np.memmap(self.file("keys"), np.uint8, mode="c")
+        with open_plain(self.file("keys")) as file:
+            size = os.fstat(file.fileno()).st_size
+            return np.memmap(file, np.uint8, mode="c") if size else np.empty(0, np.uint8)
 
     def file(self, array: str) -> Path:
         """Where an array lies."""
@@ -121,7 +138,8 @@ class SplitIndex:
                 f"{file}: {size} bytes for {rows} rows; the index is damaged, write it again: pencil index"
             )
         # Copy on write: torch wants memory that it may write to, but nobody does.
-        return np.memmap(file, "<i8", mode="c") if rows else np.empty(0, np.int64)
+        with open_plain(file) as plain:
+            return np.memmap(plain, "<i8", mode="c") if rows else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -171,11 +189,11 @@ class ShardIndex:
         """The index in a folder."""
         file = folder / MANIFEST
         try:
-            return cls._of(folder, json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return cls._of(folder, read_json(file, limit=MANIFEST_BYTES))
+        except (PencilError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise DataError(
-                f"{file}: cannot be read as an index of shards ({error!r}); write it again: pencil index SHARDS "
-                f"--out {folder}"
+                f"{file}: cannot be read as an index of shards ({type(error).__name__}: {error}); write it again: "
+                f"pencil index SHARDS --out {folder}"
             ) from error
 
     @classmethod
@@ -187,9 +205,26 @@ class ShardIndex:
             for name, shards in table["splits"].items()
         }
         shape, classes = tuple(table["shape"]), tuple(table["classes"])
-        return cls(
+        index = cls(
             folder, table["format"], table["kind"], classes, splits, table["column"], shape, table["dtype"]
         )
+        index._check()
+        return index
+
+    def _check(self) -> None:
+        """Refuse, as ValueError, what no index says: names become parts of paths, numbers become sizes."""
+        _require("train" in self.splits and set(self.splits) <= {"train", "test"}, "splits", [*self.splits])
+        _require(
+            self.format in ("tar", "parquet") and self.kind in ("images", "features"), "format", self.format
+        )
+        _require(all(isinstance(name, str) for name in self.classes), "classes", self.classes[:5])
+        _require(len(set(self.classes)) == len(self.classes) > 0, "classes", self.classes[:5])
+        for split in self.splits.values():
+            _require(_is_count(sum(shard.rows for shard in split.shards)), "rows", "more than there can be")
+        _require(self.column is None or isinstance(self.column, str), "column", self.column)
+        _require(all(_is_count(size) for size in self.shape), "shape", self.shape)
+        if self.kind == "features":
+            _require(np.dtype(self.dtype).kind in "fiu", "dtype", self.dtype)
 
     def table(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -234,4 +269,19 @@ class ShardIndex:
 
 
 def _shard(values: dict[str, Any]) -> Shard:
-    return Shard(**{**values, "groups": tuple(values.get("groups", ()))})
+    shard = Shard(**{**values, "groups": tuple(values.get("groups", ()))})
+    _require(isinstance(shard.name, str) and isinstance(shard.url, str), "name", shard.name)
+    _require("\0" not in shard.url, "url", shard.url)
+    counts = {"rows": shard.rows, "bytes": shard.bytes, "crc32": shard.crc32}
+    for field, value in (*counts.items(), *(("groups", rows) for rows in shard.groups)):
+        _require(_is_count(value), field, value)
+    return shard
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _require(holds: bool, field: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{field}: {str(value)[:80]!r}")

@@ -105,7 +105,7 @@ class ShardInputs:
             if isinstance(self._reader, TarReader):
                 return self._reader.read(shard, row)
             return self._reader.read(shard, position)
-        except (DataError, OSError, ValueError, IndexError) as error:
+        except Exception as error:  # pyarrow has errors of its own, and an index may say anything
             raise DataError(
                 f"{self._name(row)}: cannot be read ({error}); {self.split.shards[shard].expected}: "
                 "restore the shard, then resume"
@@ -201,6 +201,7 @@ def _examples(
     if not present:
         raise DataError(f"{index.folder}: no rows of the {split.name} split are left")
     inputs = ShardInputs(index, split, files, decoder, first=_rows_of(split, present[0])[0])
+    split.check_labels(len(index.classes))
     labels = GivenLabels(torch.from_numpy(split.labels), len(index.classes))
     whole = Examples(inputs, labels, index.classes, Ids(split))
     if not any(shard in absent for shard in split.shards):

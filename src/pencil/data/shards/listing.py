@@ -14,8 +14,11 @@ from pencil.data.shards.index import Format
 from pencil.data.shards.remote import remote_matches
 from pencil.errors import DataError
 from pencil.places import is_remote
+from pencil.reading import MB, read_text
 
 ENDINGS: dict[str, Format] = {".tar": "tar", ".parquet": "parquet"}
+LIST_BYTES = 1024 * MB
+MOST_SHARDS = 10_000_000
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
@@ -80,7 +83,7 @@ def _local(word: str, folder: Path) -> Iterator[str]:
     if path.is_dir():
         yield from (str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in ENDINGS)
     elif path.suffix == ".txt" and path.is_file():
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in read_text(path, limit=LIST_BYTES).splitlines()]
         for line in lines:
             yield from _meant(line, path.parent) if line and not line.startswith("#") else ()
     elif has_magic(word) and not path.exists():
@@ -101,6 +104,8 @@ def _expanded(word: str) -> list[str]:
     if match is None:
         return [word]
     first, last = match.groups()
+    if len(first) > 9 or len(last) > 9 or int(last) - int(first) >= MOST_SHARDS:
+        raise DataError(f"{word[:80]}: a range of more than {MOST_SHARDS:,} shards; write smaller ranges")
     numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return [
         rest for number in numbers for rest in _expanded(word[: match.start()] + number + word[match.end() :])

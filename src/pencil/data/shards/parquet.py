@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from pencil.data.shards.cache import file_crc32
 from pencil.data.shards.files import OPEN, Recent, ShardFiles
 from pencil.data.shards.samples import Fields, Layout, Scan, label_value
-from pencil.errors import need
+from pencil.errors import PencilError, need
+from pencil.reading import open_plain
 
 INPUTS = ("image", "img", "features", "embedding")
 """Columns looked for where none is named."""
+MOST_BYTES = 1 << 30
+"""The most a row group may take in memory, where it is not stored in nearly as much."""
 KEPT_BYTES = 256 << 20
 """Row groups that one process keeps, in bytes; the one used last always stays."""
 
@@ -35,16 +38,37 @@ def scan_parquet(path: Path, fields: Fields) -> Scan:
             tuple(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)),
         )
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=list(columns.values()), use_threads=False)
+            table = _row_group(file, group, list(columns.values()))
             _scan_group(table, columns, sum(scan.groups[:group]), scan)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are among these
-        scan.problems.append(f"cannot be read as Parquet ({error})")
+    except PencilError:
+        raise
+    except Exception as error:  # pyarrow's own errors, and what damaged schemas make of it
+        scan.problems.append(f"cannot be read as Parquet ({error}); write it again")
     _check_ids(scan)
     return scan
 
 
 def _open(path: Path) -> Any:
-    return need("pyarrow.parquet", extra="tables", purpose="read Parquet shards").ParquetFile(path)
+    parquet = need("pyarrow.parquet", extra="tables", purpose="read Parquet shards")
+    with open_plain(path):  # refuses what is no file; arrow opens files itself, without Python's
+        return parquet.ParquetFile(path)
+
+
+def _row_group(file: Any, group: int, columns: list[str]) -> Any:
+    """Some columns of a row group, read in pieces: a value stored once may stand in every row."""
+    arrow: Any = need("pyarrow", extra="tables", purpose="read Parquet shards")
+    stored = file.metadata.row_group(group)
+    size = sum(stored.column(number).total_uncompressed_size for number in range(stored.num_columns))
+    rows = max(1, min(MOST_BYTES // max(1, 4 * size), 4096)) * 4
+    batches, taken = [], 0
+    for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False):
+        batches.append(batch)
+        taken += batch.nbytes
+        if taken > max(MOST_BYTES, 8 * size):
+            raise ValueError(
+                f"row group {group} takes more than {taken:,} bytes, stored in {size:,}; write smaller row groups"
+            )
+    return arrow.Table.from_batches(batches, file.schema_arrow if not batches else None).select(columns)
 
 
 def _columns(names: list[str], fields: Fields) -> dict[str, str]:
@@ -140,4 +164,4 @@ class ParquetReader:
 
     def _group(self, shard: int, group: int) -> Any:
         file = self._open.get(shard, lambda: self._files.open(shard, _open))
-        return _values(file.read_row_group(group, columns=[self._column], use_threads=False).column(0))
+        return _values(_row_group(file, group, [self._column]).column(0))

@@ -18,6 +18,8 @@ from pencil.reading import parse_json
 IMAGES = frozenset(suffix.removeprefix(".") for suffix in IMAGE_SUFFIXES)
 TEXTS = frozenset({"cls", "txt", "json"})
 PICKLES = frozenset({"pickle", "pkl", "pt", "pth", "pyd"})
+LABEL_BYTES = 1 << 20
+"""The most a file that holds a label may have."""
 HEADER = 16384
 """Bytes within which an ``.npy`` tells its shape; numpy itself refuses longer headers."""
 
@@ -72,6 +74,8 @@ class Layout:
 
 def label_text(content: bytes) -> str:
     """The label that a ``.cls`` or ``.txt`` holds."""
+    if len(content) > LABEL_BYTES:
+        raise ValueError(f"its label has more than {LABEL_BYTES:,} bytes; a label is a number or a name")
     text = content.decode("utf-8").strip()
     if not text:
         raise ValueError("its label is empty")
@@ -80,6 +84,8 @@ def label_text(content: bytes) -> str:
 
 def label_in_json(content: bytes, name: str) -> str:
     """The label in a field of a JSON object."""
+    if len(content) > LABEL_BYTES:
+        raise ValueError(f"its .json has more than {LABEL_BYTES:,} bytes; write the label as .cls")
     table = parse_json(content, source="its .json")
     if not isinstance(table, dict) or name not in table:
         raise ValueError(f"its .json has no field {name!r}")
@@ -90,6 +96,8 @@ def label_value(value: Any) -> str:
     """A label as text; only text and whole numbers are labels."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"its label {value!r} is neither text nor a whole number")
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise ValueError("its label is a number of more than 18 digits, which is no class")
     return label_text(str(value).encode())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from pencil.data.shards.index import SplitIndex
 from pencil.data.shards.samples import (
     HEADER,
     IMAGES,
+    LABEL_BYTES,
     TEXTS,
     Fields,
     Layout,
@@ -28,9 +30,11 @@ from pencil.data.shards.samples import (
     npy_layout,
     refused,
 )
-from pencil.errors import DataError
+from pencil.errors import DataError, PencilError
+from pencil.reading import open_plain
 
 BLOCK = 512  # of the tar format
+_OUTSIDE = re.compile(r"^[/\\]|(^|[/\\])\.\.([/\\]|$)")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class _File:
 def scan_tar(path: Path, fields: Fields) -> Scan:
     """Everything the index keeps of a shard, read once from beginning to end."""
     scan = Scan()
-    with path.open("rb") as raw:
+    with open_plain(path) as raw:
         reader = _Counted(raw)
         try:
             # Typing: a stream needs nothing of its file but read.
@@ -58,9 +62,10 @@ def scan_tar(path: Path, fields: Fields) -> Scan:
                     scan.problems.append(
                         "it ends without the empty block that ends a tar; it is cut off, copy it again"
                     )
-        except (tarfile.TarError, EOFError, zlib.error) as error:
+        except Exception as error:  # headers of a damaged tar make tarfile raise nearly anything
             scan.problems.append(
-                f"cannot be read as a tar file ({error}); it is damaged or cut off, copy it again"
+                f"cannot be read as a tar file ({error or type(error).__name__}); it is damaged or cut off, "
+                "copy it again"
             )
     scan.bytes, scan.crc32 = reader.count, reader.crc32
     return scan
@@ -91,17 +96,21 @@ def _files(tar: tarfile.TarFile, fields: Fields, scan: Scan) -> Iterator[_File]:
         stem, _, extension = base.partition(".")
         if member.isdir() or extension.lower() in fields.ignore:
             continue
-        if not member.isreg() or member.issparse() or not stem:
-            scan.problems.append(f"{member.name!r} is no plain file named <key>.<extension>")
+        if not member.isreg() or member.issparse() or not stem or _OUTSIDE.search(member.name):
+            scan.problems.append(
+                f"{member.name!r} is no plain file named <key>.<extension>; leave links, devices and names that lead "
+                "elsewhere out of the tar"
+            )
             continue
         content = _content(tar, member, extension.lower(), fields)
         yield _File(f"{folder}{slash}{stem}", extension.lower(), member.offset_data, member.size, content)
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, extension: str, fields: Fields) -> bytes:
-    limit = member.size if extension in (*TEXTS, fields.label) else HEADER if extension == "npy" else 0
+    """The beginning of a file where it tells something: nothing is ever extracted to disk."""
+    limit = LABEL_BYTES + 1 if extension in (*TEXTS, fields.label) else HEADER if extension == "npy" else 0
     file = tar.extractfile(member) if limit else None
-    return file.read(limit) if file else b""
+    return file.read(min(limit, member.size)) if file else b""
 
 
 def _scan_samples(files: Iterator[_File], fields: Fields, scan: Scan) -> None:
@@ -125,7 +134,7 @@ def _scan_sample(key: str, sample: dict[str, _File], fields: Fields, scan: Scan)
         _check_extensions(sample, fields)
         chosen = _input(sample, fields)
         label, layout = _label(sample, fields), _layout(chosen)
-    except ValueError as error:  # wrong UTF-8 and wrong JSON are ValueErrors
+    except (ValueError, PencilError) as error:  # wrong UTF-8 is a ValueError
         scan.problems.append(f"sample {key!r}: {error}")
         return
     scan.labels.append(label)
@@ -175,8 +184,10 @@ class TarReader:
 
     def read(self, shard: int, row: int) -> bytes:
         """The bytes of a row's input."""
-        size = int(self._split.sizes[row])
-        content = os.pread(self._files.descriptor(shard), size, int(self._split.offsets[row]))
+        size, offset = int(self._split.sizes[row]), int(self._split.offsets[row])
+        if not 0 <= offset <= offset + size <= self._split.shards[shard].bytes:
+            raise DataError(f"the index says that it has {size} bytes at {offset}, which the shard has not")
+        content = os.pread(self._files.descriptor(shard), size, offset)
         if len(content) != size:
             raise DataError(f"cut off: {len(content)} of {size} bytes are there")
         return content

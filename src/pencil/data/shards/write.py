@@ -133,6 +133,7 @@ class _Building:
     rows: int = 0
     shards: dict[str, list[Shard]] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    first_in: dict[str, str] = field(default_factory=dict)
     train_classes: int = 0
     layout: tuple[Layout, str] | None = None
     column: str | None = None
@@ -145,6 +146,8 @@ class _Building:
         self.problems += [f"{listed.name}: {problem}" for problem in scan.problems]
         if len(self.problems) >= SHOWN:
             self._tell_problems()
+        for label in scan.labels:
+            self.first_in.setdefault(label, listed.name)
         labels = [self.numbers.setdefault(label, len(self.numbers)) for label in scan.labels]
         self._append(split, "labels", labels)
         self._append(split, "offsets", scan.offsets)
@@ -166,7 +169,7 @@ class _Building:
             raise DataError("the shards hold no samples")
         splits = {name: SplitIndex(self.folder, name, tuple(shards)) for name, shards in self.shards.items()}
         check_test_classes(list(self.numbers), self.train_classes)
-        classes, table = class_table(list(self.numbers))
+        classes, table = class_table(self.first_in, self.rows)
         for split in splits.values():
             _renumber(split, table)
         layout = self.layout[0]
