@@ -67,6 +67,11 @@ def cli(context: click.Context, allow: tuple[str, ...]) -> None:
 @click.option("--trusted", help="Labels somebody made sure of: a reviewed run, or a .csv with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone,correction,finetune: 2,28,20.")
 @click.option("--seed", type=int, help="Decides everything random.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["error", "skip"]),
+    help="skip: leave out rows that cannot be read, and tell which. [default: error]",
+)
 @set_option
 @trust_code_option
 @as_json

@@ -38,6 +38,9 @@ class Bar:
 
     def hear(self, event: Event) -> None:
         """Move the bar."""
+        if event.kind == "check":
+            say(describe_check(event))
+            return
         if event.kind == "epoch":
             self._state = describe_epoch(event)
             return
@@ -72,7 +75,9 @@ class Lines:
 
     def hear(self, event: Event) -> None:
         """Print an epoch once the event after it tells the time left."""
-        if event.kind == "epoch":
+        if event.kind == "check":
+            say(describe_check(event))
+        elif event.kind == "epoch":
             self._epoch = event
         elif self._epoch is not None and event.kind in ("step", "end", "stopped"):
             now = time.monotonic()
@@ -85,6 +90,11 @@ class Lines:
 
     def close(self) -> None:
         """Nothing to close."""
+
+
+def describe_check(event: Event) -> str:
+    """How many rows were looked at before the run begins."""
+    return f"looked at {event.values['done']:,} of {event.values['total']:,} rows"
 
 
 def describe_epoch(event: Event) -> str:

@@ -27,6 +27,7 @@ def train_config(
     trusted: str | None = None,
     epochs: str | None = None,
     seed: int | None = None,
+    on_error: str | None = None,
     settings: tuple[str, ...] = (),
 ) -> RunConfig:
     """Settings from a file, a preset or the data itself, then flags, then --set; all mistakes in one error."""
@@ -39,6 +40,8 @@ def train_config(
         assign(table, "data.trusted", {"path": trusted})
     if seed is not None:
         table["seed"] = seed
+    if on_error is not None:
+        assign(table, "data.on_error", on_error)
     if epochs is not None:
         _set_epochs(table, epochs)
     _apply(table, settings)

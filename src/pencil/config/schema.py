@@ -88,6 +88,10 @@ class DataSection(Section):
         default=None, ge=1, description="train on this many rows of each given label, drawn by seed"
     )
     limit: int | None = Field(default=None, ge=1, description="train on this many rows, drawn by seed")
+    on_error: Literal["error", "skip"] = Field(
+        default="error",
+        description="skip: look at every row first, and go on without those that cannot be read",
+    )
     normalize: Literal["auto", "mean", "none"] = Field(
         default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
     )

@@ -2,6 +2,7 @@
 
 from pencil.data.augment import Augment, Normalize, channel_statistics
 from pencil.data.blocks import Blocks
+from pencil.data.checking import leave_out_unreadable
 from pencil.data.cifar import read_cifar
 from pencil.data.clothing1m import read_clothing1m
 from pencil.data.cub200 import read_cub200
@@ -55,6 +56,7 @@ __all__ = [
     "circular_matrix",
     "fetch_batches",
     "instance_dependent_noise",
+    "leave_out_unreadable",
     "mixed_seed",
     "original",
     "owned_rows",

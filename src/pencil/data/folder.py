@@ -32,12 +32,14 @@ class ImageFiles:
         size: Height and width to resize to (bilinear), or None if all images have one size already.
         channels: 3 for RGB, 1 for grey.
         root: Folder of relative paths. Kept apart so that the paths can be the rows' ids, held once.
+        first: The row that tells the size of images where they are not resized.
     """
 
     paths: Sequence[str | Path]
     size: int | None = None
     channels: int = 3
     root: Path | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
         ImageDecoder(self.size, self.channels)  # a mistake shows before training, not in its first batch
@@ -67,7 +69,7 @@ class ImageFiles:
         images = self._room(len(rows))
         for place, row in enumerate(rows.tolist()):
             path = self._path(row)
-            images[place] = self._decoder.decode(path, path, self._extent, self._path(0))
+            images[place] = self._decoder.decode(path, path, self._extent, self._path(self.first))
         return images
 
     def _room(self, count: int) -> Tensor:
@@ -91,11 +93,11 @@ class ImageFiles:
 
     @cached_property
     def _extent(self) -> Extent:
-        """Width and height of every image; without a size, those of the first file."""
+        """Width and height of every image; without a size, those of the first."""
         return (
             (self.size, self.size)
             if self.size is not None
-            else self._decoder.extent(self._path(0), self._path(0))
+            else self._decoder.extent(self._path(self.first), self._path(self.first))
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from pencil.errors import need
 
-Kind = Literal["begin", "step", "epoch", "checkpoint", "stopped", "end"]
+Kind = Literal["check", "begin", "step", "epoch", "checkpoint", "stopped", "end"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Event:
     """One thing that happened.
 
     Attributes:
-        kind: What: ``begin``, ``step``, ``epoch`` (with metrics), ``checkpoint``, ``stopped`` (by a signal), ``end``.
+        kind: What: ``check`` (rows looked at before the run), ``begin``, ``step``,
+            ``epoch`` (with metrics), ``checkpoint``, ``stopped`` (by a signal), ``end``.
         step: Optimiser steps done so far.
         values: What there is to say about it.
     """

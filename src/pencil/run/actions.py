@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,10 +16,12 @@ from pencil.config import RunConfig
 from pencil.config.schema import Data
 from pencil.data import Examples, Inputs, Preparation, Splits, Unlabelled
 from pencil.engine import (
+    Event,
     JsonLines,
     Listener,
     Loop,
     Mlflow,
+    Runtime,
     TensorBoard,
     Training,
     WeightsAndBiases,
@@ -53,9 +56,8 @@ from pencil.run.lock import locked
 from pencil.run.own_data import data_fingerprint, own_examples
 from pencil.run.sources import Prepared, prepare_examples, read_splits, read_unlabelled
 
-AFTER_RESTART_SECONDS = (
-    30.0  # for the process before this one to end, where torchrun starts its workers again
-)
+AFTER_RESTART_SECONDS = 30.0  # for the process before this one to end, after torchrun started anew
+SKIPPED_LISTED = 1000  # rows that the summary lists; it counts them all
 
 
 def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
@@ -71,7 +73,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     runtime = build_runtime(config)
     try:
         config = with_review(config, runtime)
-        prepared = prepare_examples(config.data, config.seed)
+        prepared = prepare_examples(config.data, config.seed, _teller(runtime, listeners))
         config = with_store(config, prepared.train, runtime)
         training = build_training(config, prepared, directory, runtime)
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
@@ -100,7 +102,8 @@ def resume(
     runtime = build_runtime(config)
     try:
         with _alone(directory, runtime):
-            prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
+            told = _teller(runtime, listeners)
+            prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
             training = build_training(config, prepared, directory, runtime)
             return _carry_on(config, directory, prepared, training, listeners)
     finally:
@@ -204,6 +207,16 @@ def _carry_on(
     return directory
 
 
+def _teller(runtime: Runtime, listeners: Sequence[Listener]) -> Callable[[int, int], None]:
+    """Tells listeners how many rows were looked at; of several ranks, which all look at all rows, one speaks."""
+
+    def tell(done: int, total: int) -> None:
+        for listener in listeners if runtime.is_main else ():
+            listener.hear(Event("check", 0, {"done": done, "total": total}))
+
+    return tell
+
+
 def _lost_rank(error: RuntimeError, directory: RunDirectory) -> RunError:
     return RunError(
         f"another rank is gone ({error}); torchrun --max-restarts=N starts all again, or continue from the last "
@@ -249,9 +262,19 @@ def _leave_results(
     train = prepared.train
     save_model(directory.path, weights, model_card(config, train, training.preparation))
     metrics = read_json_lines(directory.metrics)
-    skipped = {"skipped_shards": dict(prepared.skipped)} if prepared.skipped else {}
     summary = summarize(metrics, num_rows=len(train))
-    directory.write_summary({"method": config.method.name, **summary, **skipped})
+    directory.write_summary({"method": config.method.name, **summary, **_skipped(prepared)})
+
+
+def _skipped(prepared: Prepared) -> dict[str, Any]:
+    """What the run went on without: shards with their rows, and single rows with what is wrong."""
+    result: dict[str, Any] = {}
+    if prepared.skipped:
+        result["skipped_shards"] = dict(prepared.skipped)
+    if prepared.skipped_rows:
+        result["skipped_rows"] = dict(itertools.islice(prepared.skipped_rows.items(), SKIPPED_LISTED))
+        result["skipped_rows_count"] = len(prepared.skipped_rows)
+    return result
 
 
 def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
@@ -67,7 +67,7 @@ def build_training(
     _check_plan(config, runtime)
     _check_pair(config)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
-    check_same_rows(order, runtime)
+    check_same_rows(order, runtime, prepared.skipped_rows if config.data.on_error == "skip" else None)
     rows = order.owned_rows(runtime.rank, runtime.world_size)
     mine = prepared.train.subset(rows)
     sampler = build_sampler(config, order, runtime)
@@ -164,16 +164,19 @@ def _check_pair(config: RunConfig) -> None:
         )
 
 
-def check_same_rows(order: Order, runtime: Runtime) -> None:
-    """Refuse ranks that do not see the same shards, as where one is missing on one machine and skipped there."""
-    if order.blocks is None:
+def check_same_rows(order: Order, runtime: Runtime, skipped: Iterable[str] | None = None) -> None:
+    """Refuse ranks that do not see the same rows, as where a shard or an image is skipped on one machine only."""
+    blocks = order.blocks
+    if blocks is None and skipped is None:
         return
-    shards = torch.stack([order.blocks.sizes, order.blocks.sources]).numpy().tobytes()
-    mine = torch.tensor([order.num_rows, zlib.crc32(shards)], dtype=torch.float64)
+    shards = b"" if blocks is None else torch.stack([blocks.sizes, blocks.sources]).numpy().tobytes()
+    left_out = "\n".join(skipped or ()).encode("utf-8", "surrogateescape")
+    mine = torch.tensor([order.num_rows, zlib.crc32(shards + left_out)], dtype=torch.float64)
     if not torch.equal(runtime.total(mine.clone()), mine * runtime.world_size):
+        parts = "" if blocks is None else f"{len(blocks)} with "
         raise RunError(
-            f"data.path: the ranks see different shards (rank {runtime.rank}: {len(order.blocks)} with "
-            f"{order.num_rows} rows); make the same shards readable on every machine"
+            f"data.path: the ranks see different {'rows' if blocks is None else 'shards'} (rank {runtime.rank}: {parts}"
+            f"{order.num_rows} rows); make the same {'files' if blocks is None else 'shards'} readable on every machine"
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pencil.config.schema import Data
+from pencil.data.checking import Tell
 from pencil.data.fingerprint import differences, fingerprint, labels_mark
 from pencil.errors import RunError
 from pencil.run.code import Trust, check_code, code_of_data
@@ -24,7 +25,11 @@ def data_fingerprint(prepared: Prepared) -> dict[str, Any]:
 
 
 def own_examples(
-    directory: RunDirectory, *, trust_code: Trust = False, changed_data: bool = False
+    directory: RunDirectory,
+    *,
+    trust_code: Trust = False,
+    changed_data: bool = False,
+    tell: Tell = lambda *_: None,
 ) -> Prepared:
     """The examples of a run, as it was trained on them.
 
@@ -32,13 +37,14 @@ def own_examples(
         directory: The run.
         trust_code: Whether code that the run names may be imported to read them: True, or the import paths.
         changed_data: Go on where the data is not what it was.
+        tell: Hears how far it is where every row is looked at first.
 
     Raises:
         RunError: Nobody trusts the code, or the data has changed; the message says how.
     """
     config = directory.config
     check_code(code_of_data(config.data), trust_code, source=directory.path)
-    prepared = prepare_examples(config.data, config.seed)
+    prepared = prepare_examples(config.data, config.seed, tell)
     if not changed_data:
         check_unchanged(directory, prepared)
     return prepared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from pencil.data import (
     cifar10_matrix,
     circular_matrix,
     instance_dependent_noise,
+    leave_out_unreadable,
     mixed_seed,
     read_cifar,
     read_clothing1m,
@@ -48,6 +50,7 @@ from pencil.data import (
     symmetric_matrix,
     transition_noise,
 )
+from pencil.data.checking import Tell
 from pencil.errors import ConfigError, DataError, PencilError
 from pencil.imports import import_object
 from pencil.run.trusted import with_trusted
@@ -55,6 +58,7 @@ from pencil.stores import GivenLabels
 
 # Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
 NOISE, LIMIT, VALIDATION, PER_CLASS = 1, 2, 3, 4
+SHOWN = 5  # rows that cannot be read, told at once
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,18 @@ class Prepared:
         """Parts of the source that are missing, with their rows."""
         return self.source.skipped
 
+    @property
+    def skipped_rows(self) -> Mapping[str, str]:
+        """Rows that could not be read, with the reason."""
+        return self.source.skipped_rows
 
-def prepare_examples(data: Data, seed: int) -> Prepared:
-    """Read the source, lay noise over the training labels, then limit and split by seed."""
-    splits = read_splits(data)
+
+def prepare_examples(data: Data, seed: int, tell: Tell = lambda *_: None) -> Prepared:
+    """Read the source, lay noise over the training labels, then limit and split by seed.
+
+    ``tell`` hears how far it is where every row is looked at first.
+    """
+    splits = read_splits(data, tell)
     train = splits.train
     if train.num_classes < 2:
         raise DataError(f"data.path: {data.path} has one class only; there is nothing to tell apart")
@@ -146,10 +158,24 @@ def balanced_rows(train: Examples, per_class: int, seed: int) -> Tensor:
     return order[by_label[place < per_class]].sort().values
 
 
-def read_splits(data: Data) -> Splits:
-    """The data set as its files have it."""
+def read_splits(data: Data, tell: Tell = lambda *_: None) -> Splits:
+    """The data set as its files have it; without rows that cannot be read, where that is asked for."""
     with _naming(data) as path:
-        return _read(data, path)
+        splits = _read(data, path)
+        if data.on_error == "skip":
+            splits = leave_out_unreadable(splits, tell)
+            _report(splits)
+        return splits
+
+
+def _report(splits: Splits) -> None:
+    if splits.skipped_rows:
+        shown = [f"{name}: {reason}" for name, reason in list(splits.skipped_rows.items())[:SHOWN]]
+        more = [f"and {len(splits.skipped_rows) - SHOWN:,} more"] if len(splits.skipped_rows) > SHOWN else []
+        listed = "\n  ".join([*shown, *more])
+        warnings.warn(
+            f"{len(splits.skipped_rows):,} rows cannot be read and are left out:\n  {listed}", stacklevel=4
+        )
 
 
 def read_unlabelled(data: Data) -> Unlabelled | None:
@@ -191,6 +217,8 @@ def _read(data: Data, path: Path) -> Splits:
             return read_cifar(path, num_classes=10 if data.kind == "cifar10" else 100, label=label)
         case IdxData():
             return read_idx(path, data.class_names)
+        case ImagesData(kind="manifest"):
+            return read_manifest(path, size=data.size, channels=data.channels, on_error=data.on_error)
         case ImagesData():
             return _IMAGES[data.kind](path, size=data.size, channels=data.channels)
         case ShardsData():
@@ -208,7 +236,6 @@ def _read(data: Data, path: Path) -> Splits:
 
 _IMAGES: Mapping[str, Callable[..., Splits]] = {
     "folder": read_image_folder,
-    "manifest": read_manifest,
     "cub200": read_cub200,
     "clothing1m": read_clothing1m,
 }
@@ -218,7 +245,7 @@ def _features(data: FeaturesData, path: Path) -> Splits:
     if path.suffix == ".npy" and data.labels is None:
         raise DataError(f"data.labels: missing; {path} holds features alone: --set data.labels=FILE")
     labels = None if data.labels is None else Path(data.labels).expanduser()
-    return read_features(path, labels=labels, keys=data.keys)
+    return read_features(path, labels=labels, keys=data.keys, on_error=data.on_error)
 
 
 def noisy_labels(train: Examples, noise: Noise, seed: int) -> GivenLabels:

@@ -24,7 +24,7 @@ from pencil.data.shards.parquet import ParquetReader
 from pencil.data.shards.presence import Problems, absent_shards
 from pencil.data.shards.samples import Layout, read_npy
 from pencil.data.shards.tar import TarReader
-from pencil.errors import DataError
+from pencil.errors import DataError, ExampleError
 from pencil.places import is_remote
 from pencil.stores import GivenLabels
 
@@ -91,7 +91,10 @@ class ShardInputs:
             )
         value = torch.from_numpy(self._features(stored, row))
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise DataError(f"{self._name(row)}: holds NaN or infinity; mend or leave out the sample")
+            raise ExampleError(
+                f"{self._name(row)}: holds NaN or infinity; mend it, or leave such samples out: "
+                "--set data.on_error=skip"
+            )
         return value
 
     def _features(self, stored: Any, row: int) -> Any:

@@ -1,0 +1,74 @@
+"""Examples that cannot be read, found before training: every picture is decoded once, in the order of the rows.
+
+What is left out depends on the files alone, so that a resumed run and every rank leave out the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from pencil.data.examples import Examples, Inputs, Splits, SubsetInputs, original
+from pencil.data.folder import ImageFiles
+from pencil.data.shards.inputs import ShardInputs
+from pencil.errors import DataError, ExampleError
+
+LINE_SECONDS = 2.0
+Tell = Callable[[int, int], None]
+"""Hears rows looked at, and rows in all; not more than once in ``LINE_SECONDS``."""
+
+
+def leave_out_unreadable(splits: Splits, tell: Tell = lambda *_: None) -> Splits:
+    """The examples that can be read; the others are told as ``skipped_rows``."""
+    skipped = dict(splits.skipped_rows)
+    parts: dict[str, Any] = {}
+    for name in ("train", "test", "validation"):
+        examples: Examples | None = getattr(splits, name)
+        if examples is not None and _is_read_from_files(examples.inputs):
+            bad = _unreadable(examples, tell)
+            parts[name] = _without(examples, bad, name)
+            skipped |= {examples.ids[row]: reason for row, reason in bad.items()}
+    return replace(splits, skipped_rows=skipped, **parts)
+
+
+def _is_read_from_files(inputs: Inputs) -> bool:
+    base = inputs.base if isinstance(inputs, SubsetInputs) else inputs
+    return isinstance(base, ImageFiles | ShardInputs)
+
+
+def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
+    """What is wrong with each row that cannot be read."""
+    found = {}
+    for row in _told(len(examples), tell):
+        try:
+            original(examples.inputs, row)
+        except ExampleError as error:
+            found[row] = str(error)
+    return found
+
+
+def _told(rows: int, tell: Tell) -> Iterator[int]:
+    spoken = time.monotonic()
+    for row in range(rows):
+        yield row
+        if time.monotonic() - spoken >= LINE_SECONDS:
+            tell(row + 1, rows)
+            spoken = time.monotonic()
+
+
+def _without(examples: Examples, bad: dict[int, str], name: str) -> Examples:
+    """The other rows; the first of them tells the size of pictures that are not resized."""
+    if not bad:
+        return examples
+    good = torch.tensor([row for row in range(len(examples)) if row not in bad], dtype=torch.int64)
+    if not len(good):
+        raise DataError(f"no example of the {name} split can be read; first: {next(iter(bad.values()))}")
+    left = examples.subset(good)
+    assert isinstance(left.inputs, SubsetInputs)
+    base, rows = left.inputs.base, left.inputs.rows
+    assert isinstance(base, ImageFiles | ShardInputs)
+    return replace(left, inputs=SubsetInputs(replace(base, first=int(rows[0])), rows))
