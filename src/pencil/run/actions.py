@@ -31,7 +31,6 @@ from pencil.engine import (
     read_json_lines,
     whole_weights,
 )
-from pencil.engine.runtime import Runtime
 from pencil.errors import ConfigError, DataError, PencilError, RunError
 from pencil.results import (
     LabelChunk,

@@ -233,12 +233,24 @@ def test_the_longest_unused_are_dropped_and_can_be_read_on_by_who_has_them_open(
 
 def test_leftovers_of_killed_processes_are_removed_after_a_day(remote, tmp_path):
     (tmp_path / "cache").mkdir()
-    for name, age in (("old", LEFTOVER_SECONDS + 60), ("new", 60)):
+    for name, age in (("1-2", LEFTOVER_SECONDS + 60), ("3-4", 60), ("precious", LEFTOVER_SECONDS + 60)):
         file = tmp_path / "cache" / f"{PARTIAL}{name}"
         file.touch()
         os.utime(file, (time.time() - age,) * 2)
     ShardCache(tmp_path / "cache", 10**9).path(remote.shard[0])
-    assert sorted(file.name[:12] for file in (tmp_path / "cache").glob(".*")) == [f"{PARTIAL}new"]
+    left = sorted(file.name for file in (tmp_path / "cache").glob(".*"))
+    assert left == [f"{PARTIAL}3-4", f"{PARTIAL}precious"]
+
+
+def test_other_things_in_the_folder_are_left_alone(remote, tmp_path):
+    """A run's settings may be a stranger's, and name any folder as the cache."""
+    (tmp_path / "cache" / "inner").mkdir(parents=True)
+    (tmp_path / "cache" / "thesis.tex").write_text("precious")
+    cache = ShardCache(tmp_path / "cache", 1)
+    cache.path(remote.shard[0])
+    cache.path(remote.shard[1])
+    assert (tmp_path / "cache" / "thesis.tex").read_text() == "precious"
+    assert len(list((tmp_path / "cache").iterdir())) == 3
 
 
 def test_a_cache_too_small_for_a_shard_is_refused(remote, tmp_path):

@@ -21,6 +21,8 @@ from pencil.errors import DataError
 from pencil.reading import open_plain
 
 PARTIAL = ".partial-"
+OWN = re.compile(r"[0-9a-f]{16}-")  # how the name of a shard kept here begins
+LEFTOVER = re.compile(rf"{re.escape(PARTIAL)}\d+-\d+")
 LEFTOVER_SECONDS = 24 * 3600  # after which what a killed process left is removed
 
 
@@ -76,7 +78,7 @@ class ShardCache:
                 status = file.stat()
                 if file.name.startswith(PARTIAL):
                     _remove_leftover(file, status.st_mtime)
-                else:
+                elif OWN.match(file.name):  # the folder may hold other things, which are not ours to drop
                     kept.append((status.st_mtime_ns, file, status.st_size))
                     total += status.st_size
         for _, file, size in sorted(kept):
@@ -105,5 +107,5 @@ def file_crc32(path: Path) -> int:
 
 
 def _remove_leftover(file: Path, modified: float) -> None:
-    if time.time() - modified > LEFTOVER_SECONDS:
+    if LEFTOVER.fullmatch(file.name) and time.time() - modified > LEFTOVER_SECONDS:
         file.unlink(missing_ok=True)
