@@ -100,7 +100,23 @@ def test_rank_and_world_size_come_from_torchrun(monkeypatch, rank):
     assert (runtime.rank, runtime.world_size, runtime.is_main) == (rank, 2, rank == 0)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"),
+        RuntimeError(
+            "[/a/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:1: Connection timed out"
+        ),
+        RuntimeError("[/a/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1000ms for recv"),
+        RuntimeError("[/a/gloo/gloo/allreduce.cc:153] Timed out waiting 1000ms"),
+        torch.distributed.DistBackendError("NCCL"),
+        torch.distributed.DistNetworkError("Connection reset"),
+        torch.distributed.DistStoreError("wait timeout after 1000ms"),
+    ],
+)
+def test_a_lost_rank_is_known_by_what_collectives_and_stores_say(error):
+    assert is_lost_rank(error)
+
+
 def test_a_lost_rank_is_told_from_other_errors():
-    assert is_lost_rank(RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"))
-    assert is_lost_rank(torch.distributed.DistBackendError("NCCL"))
     assert not is_lost_rank(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

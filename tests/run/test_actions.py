@@ -100,6 +100,25 @@ def test_lost_results_are_written_again_from_the_last_checkpoint(make_config, tm
 # evaluate and predict
 
 
+@pytest.mark.parametrize("place", ["Loop.run", "save_labels", "build_runtime"])
+def test_a_lost_rank_ends_in_one_line_that_names_what_was_saved(make_config, tmp_path, monkeypatch, place):
+    """Wherever it is noticed; gloo's file and its guesses are left out. Real ones: tests/run/test_hosts.py."""
+
+    def lose(*_, **__):
+        raise RuntimeError(
+            "[/a/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:1: Connection timed out. This is\ntypical"
+        )
+
+    monkeypatch.setattr(f"pencil.run.actions.{place}", lose)
+    with pytest.raises(RunError) as told:
+        train(make_config(), tmp_path / "run")
+    saved = "the last checkpoint is that of step 8" if place == "save_labels" else "nothing was saved yet"
+    assert str(told.value) == (
+        f"another rank is gone (Read error [10.0.0.2]:1: Connection timed out); {saved}; torchrun --max-restarts=N "
+        f"starts all again, or continue with any number of ranks: pencil resume {tmp_path / 'run'}"
+    )
+
+
 def test_accuracy_on_each_split(finished):
     assert evaluate(finished)["accuracy"] == finished.summary["last"]["test_accuracy"]
     held = evaluate(finished, "validation")

@@ -73,8 +73,32 @@ def test_after_a_restart_the_run_of_the_same_job_and_settings_is_known(make_conf
     RunDirectory.create(directory.path, config)
     assert directory.was_begun_by_this_job(config)
     assert not directory.was_begun_by_this_job(make_config(seed=9))
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-    assert not directory.was_begun_by_this_job(config)
+
+
+@pytest.mark.parametrize(
+    ("count", "job", "known"), [("0", "named", True), ("0", "none", False), ("1", "none", True)]
+)
+def test_a_host_that_joins_again_knows_the_run_by_the_name_of_its_job(
+    make_config, tmp_path, monkeypatch, count, job, known
+):
+    """Its torchrun counts from 0, and so does that of a host which only waited; "none": the job was given no name."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", job)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+    directory = RunDirectory.create(tmp_path / "run", make_config())
+    assert directory.was_begun_by_this_job(make_config()) is known
+
+
+def test_without_torchrun_no_run_is_this_jobs(make_config, tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", make_config())
+    assert not directory.was_begun_by_this_job(make_config())
+
+
+def test_the_newest_checkpoint_is_known_by_its_name(tmp_path):
+    directory = RunDirectory(tmp_path)
+    assert directory.saved_step is None
+    for name in ("step-0000000007", "step-0000000014", ".step-0000000021.partial", "step-notes"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    assert directory.saved_step == 14
 
 
 def test_after_a_restart_a_review_that_went_on_makes_no_other_run(make_config, tmp_path, monkeypatch):

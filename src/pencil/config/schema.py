@@ -211,6 +211,12 @@ class Train(Section):
     channels_last: bool = Field(default=False, description="that memory format; faster for most images")
     compile: bool = Field(default=False, description="torch.compile: slower to start, faster from then on")
     workers: int = Field(default=0, ge=0, description="processes that read examples ahead")
+    timeout_seconds: float = Field(
+        default=120.0,
+        ge=1,
+        le=86_400,
+        description="several hosts: how long one may be unreachable until it counts as lost",
+    )
     tensorboard: bool = Field(default=False, description="write event files into the run's folder")
     mlflow: bool = Field(default=False, description="track in MLflow: files, or MLFLOW_TRACKING_URI")
     wandb: bool = Field(

@@ -17,7 +17,6 @@ import warnings
 import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +42,9 @@ class Checkpoints:
         self._saving: Future[Path] | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._whole: Path | None = None  # known to be
-
-    @cached_property
-    def _group(self) -> Group:
-        """Saving goes on beside training, so its ranks talk on lines of their own."""
-        return self._runtime.new_group()
+        # Saving goes on beside training, so its ranks talk on lines of their own. They are laid here, where the ranks
+        # have just met: a host lost while they are laid is noticed late.
+        self._group = runtime.new_group()
 
     def save(self, step: int, state: State, rows: RowSnapshot | None = None) -> Path:
         """Write the state after ``step`` steps; returns once it is whole on disk."""

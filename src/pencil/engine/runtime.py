@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pencil.engine.parallel import Parallel, replicate, shard
+from pencil.engine.probes import probed
 from pencil.errors import ConfigError
 
 Precision = Literal["auto", "fp32", "bf16"]
@@ -35,6 +36,7 @@ class Runtime:
             ``auto`` too: bf16 where the device is made for it.
         channels_last: Keep images and convolutions in that memory format (faster on most hardware).
         parallel: How several ranks share the network: whole on each (``ddp``) or in shards (``fsdp``).
+        timeout_seconds: How long another host may be unreachable until it counts as lost.
     """
 
     device: torch.device
@@ -43,6 +45,7 @@ class Runtime:
     precision: Precision = "fp32"
     channels_last: bool = False
     parallel: Parallel = "ddp"
+    timeout_seconds: float = 120.0
 
     @classmethod
     def start(
@@ -52,6 +55,7 @@ class Runtime:
         *,
         channels_last: bool = False,
         parallel: Parallel = "ddp",
+        timeout_seconds: float = 120.0,
     ) -> Runtime:
         """Join the process group torchrun announces, if it announces one."""
         world_size, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
@@ -59,7 +63,8 @@ class Runtime:
         if chosen.type == "cuda":
             torch.cuda.set_device(chosen)  # torch.distributed.checkpoint gathers on the current device
         if world_size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+            with probed(timeout_seconds):
+                dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
         return cls(
             device=chosen,
             rank=rank,
@@ -67,6 +72,7 @@ class Runtime:
             precision=_precision(precision, chosen),
             channels_last=channels_last,
             parallel=parallel,
+            timeout_seconds=timeout_seconds,
         )
 
     @classmethod
@@ -131,7 +137,11 @@ class Runtime:
 
     def new_group(self) -> Group:
         """Lines of their own on which the ranks can talk beside training, on the CPU."""
-        return dist.new_group(backend="gloo") if self.world_size > 1 else None
+        if self.world_size == 1:
+            return None
+        with probed(self.timeout_seconds):
+            group: Group = dist.new_group(backend="gloo")
+        return group
 
     def gathered(self, value: T, group: Group = None) -> list[T]:
         """The values of all ranks, in their order."""
@@ -148,9 +158,8 @@ class Runtime:
 
 
 def is_lost_rank(error: RuntimeError) -> bool:
-    """Whether a collective failed because another rank is gone; gloo says so only in words."""
-    lost = isinstance(error, dist.DistBackendError | dist.DistNetworkError)
-    return lost or "gloo/transport" in str(error)
+    """Whether ranks failed to meet or to talk because one is gone; gloo says so only in words."""
+    return isinstance(error, dist.DistError) or "gloo/" in str(error)
 
 
 def _device(wanted: str) -> torch.device:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -49,13 +51,13 @@ from pencil.run.build import (
     with_store,
 )
 from pencil.run.code import Trust, check_code, code_in
-from pencil.run.directory import RunDirectory, was_restarted
+from pencil.run.directory import JOB, RunDirectory
 from pencil.run.label_table import LabelTable
 from pencil.run.lock import locked
 from pencil.run.own_data import data_fingerprint, own_examples
 from pencil.run.sources import Prepared, prepare_examples, read_splits, read_unlabelled
 
-AFTER_RESTART_SECONDS = 30.0  # for the process before this one to end, after torchrun started anew
+AFTER_RESTART_SECONDS = 30.0  # under torchrun: for the process that this one replaces to end
 SKIPPED_LISTED = 1000  # rows that the summary lists; it counts them all
 
 
@@ -69,8 +71,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
         return resume(out, listeners, trust_code=code_in(config).values())
     _need_trackers(config)
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
-    runtime = build_runtime(config)
-    try:
+    with _ranks(config, directory) as runtime:
         config = with_review(config, runtime)
         prepared = prepare_examples(config.data, config.seed, _teller(runtime, listeners))
         config = with_store(config, prepared.train, runtime)
@@ -78,8 +79,6 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         with _alone(directory, runtime, lambda: RunDirectory.create(out, config, fingerprint)):
             return _carry_on(config, directory, prepared, training, listeners)
-    finally:
-        runtime.stop()
 
 
 def resume(
@@ -98,15 +97,11 @@ def resume(
         return directory
     config = directory.config
     check_code(code_in(config), trust_code, source=out)
-    runtime = build_runtime(config)
-    try:
-        with _alone(directory, runtime):
-            told = _teller(runtime, listeners)
-            prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
-            training = build_training(config, prepared, directory, runtime)
-            return _carry_on(config, directory, prepared, training, listeners)
-    finally:
-        runtime.stop()
+    with _ranks(config, directory) as runtime, _alone(directory, runtime):
+        told = _teller(runtime, listeners)
+        prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
+        training = build_training(config, prepared, directory, runtime)
+        return _carry_on(config, directory, prepared, training, listeners)
 
 
 def evaluate(
@@ -166,7 +161,7 @@ def _alone(
     with contextlib.ExitStack() as stack:
         if runtime.is_main:
             try:
-                wait = AFTER_RESTART_SECONDS if was_restarted() else 0.0
+                wait = AFTER_RESTART_SECONDS if JOB in os.environ else 0.0
                 stack.enter_context(locked(directory.path, wait_seconds=wait))
                 begin()
             except PencilError as error:
@@ -190,10 +185,6 @@ def _carry_on(
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
     try:
         finished = loop.run()
-    except RuntimeError as error:
-        if is_lost_rank(error):
-            raise _lost_rank(error, directory) from error
-        raise
     finally:
         training.events.close()
     if finished:
@@ -216,10 +207,28 @@ def _teller(runtime: Runtime, listeners: Sequence[Listener]) -> Callable[[int, i
     return tell
 
 
+@contextlib.contextmanager
+def _ranks(config: RunConfig, directory: RunDirectory) -> Iterator[Runtime]:
+    """This process among the others; whenever one of them is lost, what was saved is named."""
+    try:
+        runtime = build_runtime(config)
+        try:
+            yield runtime
+        finally:
+            runtime.stop()
+    except RuntimeError as error:
+        if is_lost_rank(error):
+            raise _lost_rank(error, directory) from error
+        raise
+
+
 def _lost_rank(error: RuntimeError, directory: RunDirectory) -> RunError:
+    why = re.sub(r"^\[\S+\] ", "", str(error)).split(". ")[0]  # without gloo's file and its guesses
+    step = directory.saved_step
+    saved = "nothing was saved yet" if step is None else f"the last checkpoint is that of step {step}"
     return RunError(
-        f"another rank is gone ({error}); torchrun --max-restarts=N starts all again, or continue from the last "
-        f"checkpoint with: {directory.resume_command}"
+        f"another rank is gone ({' '.join(why.split())}); {saved}; torchrun --max-restarts=N starts all again, or "
+        f"continue with any number of ranks: {directory.resume_command}"
     )
 
 

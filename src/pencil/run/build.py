@@ -47,7 +47,11 @@ def build_runtime(config: RunConfig) -> Runtime:
     """Device, ranks and precision."""
     train = config.train
     return Runtime.start(
-        train.device, train.precision, channels_last=train.channels_last, parallel=train.parallel
+        train.device,
+        train.precision,
+        channels_last=train.channels_last,
+        parallel=train.parallel,
+        timeout_seconds=train.timeout_seconds,
     )
 
 

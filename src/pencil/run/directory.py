@@ -26,11 +26,7 @@ from pencil.results import describe_environment, read_json
 
 DATA = "data.json"
 JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name for a group of workers, the same after a restart
-
-
-def was_restarted() -> bool:
-    """Whether torchrun started this process in place of one that ended."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+NO_NAME = "none"  # what torchrun calls every job on several hosts that --rdzv_id does not name
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,14 @@ class RunDirectory:
         partial.rename(path / "config.toml")
 
     def was_begun_by_this_job(self, config: RunConfig) -> bool:
-        """Whether torchrun restarted its workers and the run here is the one that they had begun."""
-        if not was_restarted() or not (self.path / "config.toml").exists():
+        """Whether torchrun restarted workers and the run here is the one that they had begun.
+
+        Workers on a host that joined again, or that had to wait for one, are not counted as restarted; by the name of
+        their job they are.
+        """
+        restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+        named = os.environ.get(JOB, NO_NAME) != NO_NAME
+        if not (restarted or named) or not (self.path / "config.toml").exists():
             return False
         job, kept = read_json(self.path / "environment.json").get("job"), self.config
         if config.store == "auto":  # it was resolved when the run began
@@ -118,6 +120,12 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """Where checkpoints lie."""
         return self.path / "checkpoints"
+
+    @property
+    def saved_step(self) -> int | None:
+        """The step of the newest checkpoint, by its name."""
+        names = [path.name for path in self.checkpoints.glob("step-*")]
+        return max((int(name[5:]) for name in names if name[5:].isdecimal()), default=None)
 
     @property
     def labels(self) -> Path:
