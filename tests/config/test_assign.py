@@ -143,3 +143,19 @@ def test_paths_that_lead_nowhere_in_a_list_are_config_errors(path, message):
 def test_a_misspelt_path_is_found_by_validation():
     with pytest.raises(ConfigError, match=r"optimizer\.momentun: unknown setting; did you mean 'momentum'\?"):
         after("optimizer.momentun=0.5")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x=" + "9" * 5000,
+        "x=" + "[" * 5000,
+        "x={" + "a." * 40 + "b=1}",
+        ".".join("x" * 33) + "=1",
+        "x=9" + "0" * 20,
+    ],
+    ids=["digits", "arrays", "key", "path", "bits"],
+)
+def test_what_no_setting_needs_is_refused(text):
+    with pytest.raises(ConfigError, match=r"^--set: "):
+        parse_assignment(text)

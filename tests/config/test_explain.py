@@ -342,3 +342,17 @@ def test_no_rubbish_anywhere_escapes_explanation(place, value):
         assert lines
         top = place.partition(".")[0]
         assert all(line.startswith(f"  {top}") and ": " in line for line in lines)
+
+
+def test_of_very_many_mistakes_the_first_are_told():
+    table = table_with({}) | {f"key{number}": 1 for number in range(5000)}
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.of(table)
+    heading, *lines = str(caught.value).split("\n")
+    assert heading == "more than 40 settings are wrong:"
+    assert len(lines) == 40
+
+
+def test_a_long_value_is_told_in_part():
+    (line,) = mistakes({"seed": "x" * 10_000})
+    assert line == f"seed: '{'x' * 199}... should be a whole number"

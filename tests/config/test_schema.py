@@ -1,5 +1,6 @@
 """Settings in and out: TOML both ways, frozen, strict, files named when they cannot be read."""
 
+import os
 import tomllib
 
 import pytest
@@ -24,6 +25,7 @@ from pencil.config.schema import (
 )
 from pencil.data import Augment
 from pencil.errors import ConfigError
+from pencil.methods import Forward
 from pencil.presets import PRESETS, preset
 
 
@@ -146,15 +148,24 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError) as caught:
         read_table(tmp_path / "run.toml")
     assert str(caught.value) == (
-        f"config {tmp_path / 'run.toml'}: No such file or directory; give the path of a TOML file"
+        f"config {tmp_path / 'run.toml'}: cannot be read (No such file or directory); give the path of a TOML file"
     )
 
 
-@pytest.mark.parametrize("content", [b"seed = ", b"[data\n", b"\xff\xfe"], ids=["value", "header", "bytes"])
-def test_a_file_that_is_no_toml_is_named(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"seed = ", "not valid TOML: "),
+        (b"[data\n", "not valid TOML: "),
+        (b"\xff\xfe", "is not UTF-8 "),
+        (b"#" + b" " * (2 << 20), "is larger than "),
+    ],
+    ids=["value", "header", "bytes", "large"],
+)
+def test_a_file_that_is_no_toml_is_named(tmp_path, content, problem):
     file = tmp_path / "run.toml"
     file.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"run\.toml: not valid TOML: "):
+    with pytest.raises(ConfigError, match=rf"run\.toml: {problem}"):
         read_table(file)
 
 
@@ -165,3 +176,22 @@ def test_a_file_with_wrong_settings_lists_them(tmp_path):
         RunConfig.read(file)
     for field in ("data: missing", "model: missing", "phases: missing", "sead: unknown"):
         assert field in str(caught.value)
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "run.toml")
+    with pytest.raises(ConfigError, match=r"run\.toml: is not a plain file"):
+        read_table(tmp_path / "run.toml")
+
+
+def test_settings_that_could_not_be_read_again_are_not_written():
+    rows = tuple((1.0,) + (0.0,) * 799 for _ in range(800))
+    config = RunConfig.of(minimal()).model_copy(update={"method": Forward(transition=rows)})
+    with pytest.raises(ConfigError, match=r"more than 2,097,152 bytes as TOML; put less"):
+        config.toml()
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
+def test_a_seed_has_as_many_bits_as_an_integer_of_toml(seed):
+    with pytest.raises(ConfigError, match=r"seed: "):
+        RunConfig.of(minimal(seed=seed))

@@ -1,13 +1,14 @@
-"""TOML out: whatever plain values go in, the standard library reads back."""
+"""TOML out: whatever plain values go in, the standard library reads back. TOML in: within bounds."""
 
 import math
+import time
 import tomllib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.config.toml import to_toml
+from pencil.config.toml import from_toml, to_toml
 from pencil.errors import ConfigError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -95,3 +96,49 @@ def test_a_file_reads_as_a_person_would_write_it():
 
 def test_an_empty_table_is_an_empty_file():
     assert tomllib.loads(to_toml({})) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (".".join(["a"] * 50_000) + " = 1", "a key has more than 32 parts"),
+        (" . ".join(['"a\\".b"'] * 33) + " = 1", "a key has more than 32 parts"),
+        ("[" + ".".join(["a"] * 50_000) + "]", "a key has more than 32 parts"),
+        ("x = " + "[" * 100_000, "not valid TOML"),
+        ("x = " + "{a = " * 50_000, "not valid TOML"),
+        ("x = " + "[" * 33 + "]" * 33, "lie more than 32 deep"),
+        ("x = " + "9" * 5_000, "not valid TOML"),
+        ("x = 9223372036854775808", "has more than 64 bits"),
+        ("x = [[-9223372036854775809]]", "has more than 64 bits"),
+    ],
+    ids=["dots", "quoted", "header", "arrays", "tables", "deep", "digits", "bits", "inside"],
+)
+def test_what_no_settings_need_is_refused(text, problem):
+    with pytest.raises(ConfigError, match=f"^here: .*{problem}"):
+        from_toml(text, "here")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = [" + "0.5, " * 1000 + "]",
+        'x = "' + "a." * 100 + '"',
+        "x = '''" + "a.\n" * 100 + "'''",
+        "# " + "a." * 100 + "\nx = 1",
+        ".".join("a" * 31) + " = 1",
+        "x = -9223372036854775808",
+    ],
+    ids=["numbers", "string", "literal", "comment", "key", "integer"],
+)
+def test_what_settings_may_hold_is_read(text):
+    assert from_toml(text, "here") == tomllib.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\' * 100_000, "'" * 200_000, "a" * 200_000, "a " * 100_000, '"""' * 70_000]
+)
+def test_text_that_only_looks_like_a_key_takes_no_time(text):
+    begun = time.process_time()
+    with pytest.raises(ConfigError):
+        from_toml(text, "here")
+    assert time.process_time() - begun < 10  # in the square of the length it would be minutes

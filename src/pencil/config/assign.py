@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
+from pencil.config.toml import DEEPEST, from_toml
 from pencil.errors import ConfigError
 
 
@@ -29,10 +30,21 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(
             f"--set {text!r}: write it as path=value, for example --set optimizer.weight_decay=0.001"
         )
+    if path.count(".") >= DEEPEST:
+        raise ConfigError(
+            f"--set: a path of {path.count('.') + 1:,} parts; no setting has more than {DEEPEST}"
+        )
+    return path.strip(), _value(value.strip())
+
+
+def _value(text: str) -> Any:
     try:
-        return path.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        return path.strip(), value.strip()
+        table = from_toml(f"value = {text}", "--set")
+    except ConfigError as error:
+        if isinstance(error.__cause__, tomllib.TOMLDecodeError):
+            return text
+        raise
+    return table["value"]
 
 
 def _child(here: Any, part: str, path: str) -> Any:

@@ -11,6 +11,8 @@ from pydantic_core import ErrorDetails
 from pencil.errors import did_you_mean
 
 SCHEDULES = ("linear", "piecewise", "cosine")
+MOST_DETAILS, MOST_LINES = 300, 40  # a file of somebody else may hold a million mistakes
+MOST_SHOWN = 200  # characters of a value
 _PLAIN = {"float", "int"}
 _BRANCHES = {*_PLAIN, *(name.capitalize() for name in SCHEDULES)}
 _WORDS = {
@@ -26,9 +28,12 @@ _WORDS = {
 
 
 def explain(error: ValidationError, table: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Every mistake on a line of its own."""
-    lines = list(dict.fromkeys(_lines(error.errors(include_url=False), table, schema)))
+    """Every mistake on a line of its own; of very many the first."""
+    details = error.errors(include_url=False)
+    lines = list(dict.fromkeys(_lines(details[:MOST_DETAILS], table, schema)))
     head = "1 setting is wrong" if len(lines) == 1 else f"{len(lines)} settings are wrong"
+    if len(details) > MOST_DETAILS or len(lines) > MOST_LINES:
+        head, lines = f"more than {min(len(lines), MOST_LINES)} settings are wrong", lines[:MOST_LINES]
     return "\n".join([f"{head}:", *(f"  {line}" for line in lines)])
 
 
@@ -130,7 +135,8 @@ def _dotted(path: Sequence[str | int]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _fields(schema: Mapping[str, Any], table: Mapping[str, Any], path: Sequence[str | int]) -> set[str]:

@@ -7,7 +7,6 @@ second description of them here.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,13 +15,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pencil.algorithm import Pencil, Phase
 from pencil.config.explain import explain
-from pencil.config.toml import to_toml
+from pencil.config.toml import LARGEST, from_toml, to_toml
 from pencil.data.augment import Augment
 from pencil.data.sampler import WINDOW
 from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.errors import ConfigError
 from pencil.methods import AnyMethod
+from pencil.reading import MB, read_text
 from pencil.stores.choice import GRAMMAR as STORES
+
+SETTINGS_BYTES = (
+    2 * MB
+)  # room for a transition matrix of 300 classes; more would take the reader half a minute
+Seed = Annotated[int, Field(ge=-LARGEST, lt=LARGEST)]
 
 
 class Section(BaseModel):
@@ -36,7 +41,7 @@ class RateNoise(Section):
 
     kind: Literal["symmetric", "circular", "cifar10", "instance"]
     rate: float = Field(ge=0, le=1, description="the share of labels that become wrong")
-    seed: int | None = Field(default=None, description="the run's seed where absent")
+    seed: Seed | None = Field(default=None, description="the run's seed where absent")
 
 
 class MatrixNoise(Section):
@@ -44,7 +49,7 @@ class MatrixNoise(Section):
 
     kind: Literal["matrix"]
     matrix: tuple[tuple[float, ...], ...] = Field(description="rows that sum to 1, one for each class")
-    seed: int | None = Field(default=None, description="the run's seed where absent")
+    seed: Seed | None = Field(default=None, description="the run's seed where absent")
 
 
 class LabelFile(Section):
@@ -235,7 +240,7 @@ class Checkpoint(Section):
 class RunConfig(Section):
     """Everything that decides a run."""
 
-    seed: int = Field(default=0, description="of noise, splits, weights, order and augmentation")
+    seed: Seed = Field(default=0, description="of noise, splits, weights, order and augmentation")
     data: Data
     model: Model
     method: Annotated[AnyMethod, Field(discriminator="name")] = Pencil()
@@ -268,17 +273,19 @@ class RunConfig(Section):
         return self.model_dump(mode="json", exclude_none=True)
 
     def toml(self) -> str:
-        """As TOML."""
-        return to_toml(self.table())
+        """As TOML; refuses what could not be read again."""
+        text = to_toml(self.table())
+        if len(text.encode()) > SETTINGS_BYTES:
+            raise ConfigError(
+                f"the settings take more than {SETTINGS_BYTES:,} bytes as TOML; put less into them"
+            )
+        return text
 
 
 def read_table(path: Path) -> dict[str, Any]:
     """The plain values of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"config {path}: {error.strerror or error}; give the path of a TOML file"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config {path}: not valid TOML: {error}") from error
+        text = read_text(path, limit=SETTINGS_BYTES, error=ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"config {error}; give the path of a TOML file") from error
+    return from_toml(text, f"config {path}")

@@ -1,13 +1,63 @@
-"""TOML out (the standard library reads it but does not write it)."""
+"""TOML in, within bounds, and TOML out (the standard library reads it but does not write it).
+
+The standard library's reader takes memory and time in the square of a key's parts and nests as deep as the text does:
+what no settings need is refused before it reads, or once it has.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from pencil.errors import ConfigError
+
+DEEPEST = 32  # tables and arrays in one another, and parts of a key
+LARGEST = 2**63  # integers of TOML have 64 bits
+_TEXT = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'  # an end may be missing: then all that follows is text
+    r"|'''(?:[^']|'(?!''))*+(?:''')?"
+    r'|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|#[^\n]*+",
+    re.DOTALL,
+)
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+
+
+def from_toml(text: str, source: str) -> dict[str, Any]:
+    """The plain values of a TOML text; whatever is wrong with it, one ``ConfigError`` names its source."""
+    if _LONG_KEY.search(_TEXT.sub("_", text)):
+        raise ConfigError(f"{source}: not settings: a key has more than {DEEPEST} parts; write it shorter")
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also an integer of more than 4,300 digits
+        raise ConfigError(f"{source}: not valid TOML: {error}") from error
+    _check(table, source)
+    return table
+
+
+def _check(table: dict[str, Any], source: str) -> None:
+    """Refuse what is nested too deep, and integers that TOML does not have."""
+    level: list[Any] = [table]
+    for _ in range(DEEPEST + 1):
+        strange = [value for value in level if isinstance(value, int) and not -LARGEST <= value < LARGEST]
+        if strange:
+            raise ConfigError(
+                f"{source}: the integer {strange[0]} has more than 64 bits; write a smaller one"
+            )
+        level = [inner for value in level for inner in _inside(value)]
+        if not level:
+            return
+    raise ConfigError(f"{source}: tables and arrays lie more than {DEEPEST} deep; settings need far less")
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
