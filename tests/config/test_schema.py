@@ -148,7 +148,8 @@ def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError) as caught:
         read_table(tmp_path / "run.toml")
     assert str(caught.value) == (
-        f"config {tmp_path / 'run.toml'}: cannot be read (No such file or directory); give the path of a TOML file"
+        f"config {tmp_path / 'run.toml'}: cannot be read (No such file or directory); "
+        "check its name; give the path of a TOML file"
     )
 
 
