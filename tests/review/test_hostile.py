@@ -296,3 +296,35 @@ def test_an_image_is_asked_for_by_a_number_and_nothing_else(running, web, asked)
     assert 400 <= status < 500
     assert b"secret" not in told
     assert is_one_line(told)
+
+
+def images_of(server, rows):
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as web:
+        return [ask(server, web, "GET", f"/api/image/{place}") for place in range(1, rows + 1)]
+
+
+def test_an_image_outside_the_data_is_shown_only_where_that_is_allowed(
+    make_run, serve_here, tmp_path, monkeypatch
+):
+    """The data lies in ``runs``, its images in ``runs-secret``: the same first letters are not the same folder."""
+    pytest.importorskip("PIL")
+    (tmp_path / "runs-secret").mkdir()
+    run = make_run(tmp_path / "runs", rows=3, ids=[f"../runs-secret/{row}.png" for row in range(3)])
+    server = serve_here(run, with_sure=True)
+    assert "lies outside" in server.review.trouble
+    assert [status for status, _ in images_of(server, 3)] == [404] * 3
+    monkeypatch.setenv("PENCIL_ALLOW", str(tmp_path / "runs-secret"))
+    assert [status for status, _ in images_of(serve_here(run, with_sure=True), 3)] == [200] * 3
+
+
+def test_a_link_to_what_is_no_image_shows_nothing_of_it(make_run, serve_here, tmp_path):
+    pytest.importorskip("PIL")
+    run, secret = make_run(tmp_path / "runs", rows=3), tmp_path / "runs-secret"
+    secret.write_text("the secret")
+    for row in range(3):
+        (tmp_path / "runs" / f"row {row}").unlink()
+        (tmp_path / "runs" / f"row {row}").symlink_to(secret)
+    for status, told in images_of(serve_here(run, with_sure=True), 3):
+        assert 400 <= status < 500
+        assert is_one_line(told)
+        assert b"the secret" not in told
