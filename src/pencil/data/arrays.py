@@ -53,7 +53,7 @@ def read_header(file: IO[bytes]) -> Header:
     except (
         Exception
     ) as error:  # numpy parses it as Python: TokenError, SyntaxError, RecursionError, MemoryError, ...
-        raise ValueError(f"its header is no array's: {str(error).partition(chr(10))[0]}") from error
+        raise ValueError(f"its header is no array's: {str(error).partition(chr(10))[0][:200]}") from error
     return _checked(Header(shape, fortran, dtype))
 
 

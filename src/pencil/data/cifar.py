@@ -147,7 +147,9 @@ def _names_pickle(folder: Path, variant: _Variant) -> tuple[str, ...]:
     path = folder / variant.names_pickle
     names = _entry(_load_pickle(path), variant.names_key, path)
     if not isinstance(names, list):
-        raise DataError(f"{path}: {variant.names_key!r} is not a list of class names")
+        raise DataError(
+            f"{path}: {variant.names_key!r} is not a list of class names; extract the official archive again"
+        )
     return tuple(_text(name) for name in names)
 
 

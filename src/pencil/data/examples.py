@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -155,7 +156,7 @@ class Examples:
         if len(set(sizes.values())) != 1:
             raise DataError(f"inputs, labels and ids differ in length: {sizes}")
         if len(set(self.class_names)) != len(self.class_names):
-            twice = next(name for name in self.class_names if self.class_names.count(name) > 1)
+            twice = next(name for name, count in Counter(self.class_names).items() if count > 1)
             raise DataError(f"two classes are called {twice!r}; give each a name of its own")
         if self.reference is not None and len(self.reference) != len(self.labels):
             raise DataError(f"{len(self.reference)} reference labels for {len(self.labels)} rows")

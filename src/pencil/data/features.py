@@ -164,7 +164,7 @@ def _leave_out(arrays: Arrays) -> dict[str, str]:
         present = [role for role in roles if role in arrays]
         if (
             not {f"{split}features", f"{split}labels"} <= set(present)
-            or len({len(arrays[r]) for r in present}) > 1
+            or len({arrays[role].shape[:1] for role in present}) > 1
         ):
             continue  # there is no such split, or its arrays do not fit, which is told where they are checked
         good = _finite_rows(arrays[f"{split}features"]) & _finite_rows(arrays[f"{split}labels"])
@@ -221,7 +221,7 @@ def _number_texts(
 
 
 def _numbered(arrays: Arrays, roles: Sequence[str], path: Path) -> tuple[str, ...]:
-    rows = sum(len(arrays[role]) for role in roles)
+    rows = sum(arrays[role].shape[0] for role in roles if arrays[role].ndim)
     counts = [_class_count(arrays[role], role, rows, path) for role in roles]
     hard = [arrays[role] for role in roles if arrays[role].ndim == 1 and arrays[role].size]
     if hard and min(labels.min() for labels in hard) > 0:
@@ -314,11 +314,12 @@ def _split(whole: Examples, is_train: NDArray[Any], path: Path) -> Splits:
     """Rows where is_train is true, and the others. Ids stay those of the file."""
     if is_train.shape != (len(whole),) or is_train.dtype.kind not in "biuf":
         raise DataError(
-            f"{path}: is_train must be ({len(whole)},) of 0 and 1, found {is_train.dtype} {is_train.shape}"
+            f"{path}: is_train must be ({len(whole)},) of 0 and 1, found {is_train.dtype} {is_train.shape}; "
+            "save one per row"
         )
     if not bool(np.isin(is_train, (0, 1)).all()) or not is_train.any():
         raise DataError(
-            f"{path}: is_train must hold 0 and 1 with at least one 1, found {np.unique(is_train)[:5]}"
+            f"{path}: is_train must hold 0 and 1 with at least one 1, found {np.unique(is_train)[:5]}; mend it"
         )
     mask = torch.from_numpy(is_train.astype(bool))
     train, test = mask.nonzero()[:, 0], (~mask).nonzero()[:, 0]

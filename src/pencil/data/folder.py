@@ -194,4 +194,13 @@ def _entries(path: Path, *, folders: bool) -> list[str]:
     scandir, because a stat for each of a million files takes minutes on a network disk.
     """
     with os.scandir(path) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() is folders and entry.name[0] != ".")
+        return sorted(
+            entry.name for entry in entries if _is_folder(entry) is folders and entry.name[0] != "."
+        )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself; what is wrong with it is told where it is read
+        return False

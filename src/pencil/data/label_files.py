@@ -124,7 +124,9 @@ def _check_trusted(cells: list[dict[str, str]], header: list[str], name: str, pa
     seen: set[str] = set()
     for number, row in enumerate(cells, start=2):
         if len(row) != len(header):
-            raise DataError(f"{path}, row {number}: {len(row)} cells, but {len(header)} columns")
+            raise DataError(
+                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns; mend that row"
+            )
         if row[name] in seen:
             raise DataError(
                 f"{path}, row {number}: id {row[name]!r} occurs more than once; give it one label"
@@ -234,7 +236,7 @@ def _read_csv(
     for number, row in enumerate(body, start=len(rows) - len(body) + 1):
         if len(row) != len(header):
             raise DataError(
-                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {', '.join(header)}"
+                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {listed(header)}; mend that row"
             )
     first_row = len(rows) - len(body) + 1
     labels = _parse([row[column] for row in body], path, first_row=first_row, names=class_names)
@@ -293,7 +295,7 @@ def _order(found: list[str], ids: Sequence[str], path: Path) -> Tensor:
     missing = [name for name in ids if name not in row_of]
     if missing:
         raise DataError(
-            f"{path}: no label for {len(missing)} of {len(ids)} examples, first id {missing[0]!r}"
+            f"{path}: no label for {len(missing)} of {len(ids)} examples, first id {missing[0]!r}; give each one"
         )
     return torch.tensor([row_of[name] for name in ids], dtype=torch.int64)
 

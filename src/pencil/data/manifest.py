@@ -264,9 +264,16 @@ def _check_paths(rows: list[_Row], folder: Path, allow: Sequence[str], problems:
         elif row.path and not stays_within(row.path, folder, allow):
             where = remedy(str(Path(os.path.normpath(folder.absolute() / row.path)).parent))
             problems.add(number, "path", f"{row.path!r} lies outside {folder}; {where}")
-        elif row.path and not (folder / row.path).is_file():
+        elif row.path and not _is_file(folder / row.path):
             hint = "; paths are written with /" if "\\" in row.path else ""
-            problems.add(number, "path", f"no file {row.path!r} in {folder}{hint}")
+            problems.add(number, "path", f"no file {row.path[:200]!r} in {folder}{hint}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than any file's
+        return False
 
 
 def _check_lists(table: list[dict[str, Any]], rows: list[_Row], problems: _Problems) -> None:

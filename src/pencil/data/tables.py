@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -80,7 +81,7 @@ def csv_cells(path: Path) -> list[dict[str, Any]]:
     """The rows below the header of a CSV, by column."""
     header, *body = [[]] if not (rows := read_csv(path)) else rows
     header = [name.strip() for name in header]
-    twice = next((name for name in header if header.count(name) > 1), None)
+    twice = next((name for name, count in Counter(header).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{path}: two columns are called {twice!r}; give each a name of its own")
     return [_by_column(header, row) for row in body]

@@ -21,7 +21,7 @@ from pencil.reading import open_plain
 
 INPUTS = ("image", "img", "features", "embedding")
 """Columns looked for where none is named."""
-MOST_BYTES = 1 << 30
+MOST_BYTES = 256 << 20
 """The most a row group may take in memory, where it is not stored in nearly as much."""
 KEPT_BYTES = 256 << 20
 """Row groups that one process keeps, in bytes; the one used last always stays."""
@@ -59,7 +59,7 @@ def _row_group(file: Any, group: int, columns: list[str]) -> Any:
     arrow: Any = need("pyarrow", extra="tables", purpose="read Parquet shards")
     stored = file.metadata.row_group(group)
     size = sum(stored.column(number).total_uncompressed_size for number in range(stored.num_columns))
-    rows = max(1, min(MOST_BYTES // max(1, 4 * size), 4096)) * 4
+    rows = max(4, min(MOST_BYTES // max(1, 4 * size), 4096))
     batches, taken = [], 0
     for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False):
         batches.append(batch)

@@ -166,7 +166,7 @@ class _Building:
         if self.problems:
             self._tell_problems()
         if self.layout is None:
-            raise DataError("the shards hold no samples")
+            raise DataError("the shards hold no samples; check that they are those you mean")
         splits = {name: SplitIndex(self.folder, name, tuple(shards)) for name, shards in self.shards.items()}
         check_test_classes(list(self.numbers), self.train_classes)
         classes, table = class_table(self.first_in, self.rows)
