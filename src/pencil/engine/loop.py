@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from pencil.algorithm import total_epochs
 from pencil.data.loader import fetch_batches
@@ -59,6 +60,7 @@ class Loop:
     def run(self) -> bool:
         """Train; True when the plan is finished, False when a signal stopped it (with a checkpoint)."""
         steps = self.training.sampler.steps
+        self._settle()
         self._tell("begin")
         with self._saving_ends(), StopRequest() as stop:
             while self.step < self.total_steps:
@@ -68,6 +70,19 @@ class Loop:
         self._save(wait=True)
         self._tell("end")
         return True
+
+    def _settle(self) -> None:
+        """Let DDP see a backward pass, with nothing to add, before the first step.
+
+        After its first one it puts gradients in another order, and what three ranks sum up depends on their places: the
+        first step after a resume would not be, bit for bit, what it is without one.
+        """
+        job = self.training
+        if self.step < self.total_steps and isinstance(self._network, DistributedDataParallel):
+            device = job.runtime.device
+            with torch.random.fork_rng([device] if device.type == "cuda" else []):
+                self._keep_step()
+            job.optimizer.zero_grad(set_to_none=True)
 
     @contextlib.contextmanager
     def _saving_ends(self) -> Iterator[None]:
