@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pencil.algorithm.checks import require_amounts, require_positive
 from pencil.algorithm.losses import Direction, Form, Shares, balance_loss, cross_entropy, network_loss
 from pencil.algorithm.phases import Moment
-from pencil.algorithm.schedule import Schedule, lowest, scaled
+from pencil.algorithm.schedule import Schedule, require_rate, scaled
 from pencil.algorithm.top_rows import TopRows, start_top_rows, top_network_loss, updated_top_rows
 from pencil.algorithm.update import start_label_logits, updated_label_logits
 
@@ -50,6 +51,8 @@ class Knobs(TypedDict):
 class Pencil:
     """Probabilistic end-to-end noise correction (Yi & Wu, CVPR 2019), in knobs without units.
 
+    Every number is finite and at most ``checks.LARGEST``.
+
     Attributes:
         label_rate: η = λ / (B c), the label step per visit during the correction phase. May be a schedule.
         pull: κ = c α, how strongly labels are held to the given ones.
@@ -82,13 +85,9 @@ class Pencil:
             if getattr(self, name) not in get_args(known):
                 words = ", ".join(get_args(known))
                 raise ValueError(f"{name}: {getattr(self, name)!r} is unknown; use one of {words}")
-        if not self.initial_gap > 0:
-            raise ValueError(f"initial_gap: {self.initial_gap} must be above 0")
-        for name in ("pull", "entropy_weight", "balance"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: {getattr(self, name)} must not be negative")
-        if not lowest(self.label_rate) >= 0:
-            raise ValueError(f"label_rate: {self.label_rate} must not be negative")
+        require_positive(self, "initial_gap")
+        require_amounts(self, "pull", "entropy_weight", "balance")
+        require_rate("label_rate", self.label_rate)
 
     @classmethod
     def from_paper(

@@ -8,7 +8,8 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from pencil.algorithm.schedule import Schedule, value_at
+from pencil.algorithm.checks import require_amounts
+from pencil.algorithm.schedule import Schedule, require_rate, value_at
 
 PhaseName = Literal["backbone", "correction", "finetune"]
 
@@ -18,7 +19,8 @@ class Phase:
     """A stretch of epochs with one purpose.
 
     ``backbone`` is the paper's backbone learning, ``correction`` its PENCIL learning, ``finetune`` its final
-    fine-tuning. Every method sees the same phases, so a comparison shares its optimiser settings.
+    fine-tuning. Every method sees the same phases, so a comparison shares its optimiser settings. Epochs and learning
+    rate are not negative and at most ``checks.LARGEST``.
     """
 
     name: PhaseName
@@ -28,8 +30,8 @@ class Phase:
     def __post_init__(self) -> None:
         if self.name not in get_args(PhaseName):
             raise ValueError(f"name: {self.name!r} is unknown; use one of {', '.join(get_args(PhaseName))}")
-        if self.epochs < 0:
-            raise ValueError(f"epochs: {self.epochs} must not be negative")
+        require_amounts(self, "epochs")
+        require_rate("learning_rate", self.learning_rate)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pencil.algorithm.checks import require, require_amount
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -60,6 +62,7 @@ class Piecewise:
                 f"piecewise schedule: {len(self.values)} values need {len(self.values) - 1} boundaries, "
                 f"got {len(self.boundaries)}"
             )
+        require(all(map(math.isfinite, self.boundaries)), "boundaries", self.boundaries, "must be finite")
         if list(self.boundaries) != sorted(set(self.boundaries)):
             raise ValueError(f"piecewise schedule: boundaries must increase, got {list(self.boundaries)}")
 
@@ -89,11 +92,17 @@ def scaled(schedule: Schedule, factor: float) -> Schedule:
     return schedule.scaled(factor)
 
 
-def lowest(schedule: Schedule) -> float:
-    """The smallest value the schedule ever takes."""
+def extremes(schedule: Schedule) -> tuple[float, ...]:
+    """Values that the schedule takes or nears, the least and the greatest among them."""
     if isinstance(schedule, int | float):
-        return float(schedule)
-    return min(schedule.values if isinstance(schedule, Piecewise) else (schedule.start, schedule.end))
+        return (schedule,)
+    return schedule.values if isinstance(schedule, Piecewise) else (schedule.start, schedule.end)
+
+
+def require_rate(field: str, schedule: Schedule) -> None:
+    """Refuse a rate that at any time is negative, not finite or larger than ``checks.LARGEST``."""
+    for value in extremes(schedule):
+        require_amount(field, value, schedule)
 
 
 def _fraction(elapsed: float, epochs: float) -> float:

@@ -17,6 +17,7 @@ _PLAIN = {"float", "int"}
 _BRANCHES = {*_PLAIN, *(name.capitalize() for name in SCHEDULES)}
 _WORDS = {
     "float_type": "should be a number",
+    "finite_number": "should be finite",
     "int_type": "should be a whole number",
     "bool_type": "should be true or false",
     "string_type": "should be a string, in quotes",
@@ -25,6 +26,7 @@ _WORDS = {
     "dict_type": "should be a table",
     "tuple_type": "should be an array",
 }
+_A_SCHEDULE = f"should be a number or a table with kind = {', '.join(SCHEDULES[:-1])} or {SCHEDULES[-1]}"
 
 
 def explain(error: ValidationError, table: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
@@ -62,7 +64,8 @@ def _schedule_lines(
     value = _lookup(table, place)
     if not isinstance(value, Mapping):
         if member in _PLAIN:
-            yield f"{_dotted(place)}: {_shown(value)} should be a number or a table with kind = {_either(SCHEDULES)}"
+            word = "should be finite" if detail["type"] == "finite_number" else _A_SCHEDULE
+            yield f"{_dotted(place)}: {_shown(value)} {word}"
     elif "kind" not in value:
         yield f"{_dotted(place)}.kind: missing; use {_either(SCHEDULES)}"
     elif value["kind"] not in SCHEDULES:

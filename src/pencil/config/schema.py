@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pencil.algorithm import Pencil, Phase
+from pencil.algorithm.checks import LARGEST, require
 from pencil.config.explain import explain
 from pencil.config.toml import LARGEST, from_toml, to_toml
 from pencil.data.augment import Augment
+from pencil.data.noise import ROW_TOLERANCE
 from pencil.data.sampler import WINDOW
 from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.errors import ConfigError
@@ -31,9 +33,9 @@ Seed = Annotated[int, Field(ge=-LARGEST, lt=LARGEST)]
 
 
 class Section(BaseModel):
-    """A part of the configuration: frozen, and refusing fields it does not know."""
+    """A part of the configuration: frozen, and refusing fields it does not know and numbers that are not finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class RateNoise(Section):
@@ -50,6 +52,16 @@ class MatrixNoise(Section):
     kind: Literal["matrix"]
     matrix: tuple[tuple[float, ...], ...] = Field(description="rows that sum to 1, one for each class")
     seed: Seed | None = Field(default=None, description="the run's seed where absent")
+
+    @field_validator("matrix")
+    @classmethod
+    def _distributions(cls, matrix: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        for number, row in enumerate(matrix):
+            square = len(row) == len(matrix)
+            fits = square and all(share >= 0 for share in row) and abs(sum(row) - 1) <= ROW_TOLERANCE
+            demand = f"must be {len(matrix)} numbers that are not negative and sum to 1"
+            require(fits, f"row {number}", row, demand)
+        return matrix
 
 
 class LabelFile(Section):
@@ -191,7 +203,7 @@ class Optimizer(Section):
     name: Literal["sgd", "adamw"] = Field(default="sgd", description="which optimiser")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="SGD's; AdamW keeps torch's defaults")
     nesterov: bool = Field(default=False, description="SGD's momentum after Nesterov")
-    weight_decay: float = Field(default=1e-4, ge=0, description="of all weights, biases included")
+    weight_decay: float = Field(default=1e-4, ge=0, le=LARGEST, description="of all weights, biases included")
 
 
 class Train(Section):
@@ -232,7 +244,9 @@ class Train(Section):
 class Checkpoint(Section):
     """When to save, and how many to keep."""
 
-    seconds: float = Field(default=300.0, gt=0, description="at most this long between two")
+    seconds: float = Field(
+        default=300.0, gt=0, le=1e9, description="at most this long between two; a thousand million is never"
+    )
     steps: int | None = Field(default=None, ge=1, description="and one after every so many optimiser steps")
     keep: int = Field(default=2, ge=1, description="how many of the newest stay")
 

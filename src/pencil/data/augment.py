@@ -8,6 +8,7 @@ Shapes: images (B, channels, H, W); features (B, D); rows (B,).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,7 @@ from pencil.data.randomness import row_random
 from pencil.errors import ConfigError, DataError
 
 _TOP, _LEFT, _FLIP = range(3)  # always three draws, so that leaving the flip out moves no crop
+MOST_PADDING = 1024
 _CHUNK = 2**22  # values that statistics hold as float64 at a time: 32 MB
 
 
@@ -31,7 +33,7 @@ class Augment:
     Applied after normalisation, the zeros of the padding are the mean colour, as in the paper.
 
     Attributes:
-        pad: Pixels of zeros added on each side before the crop.
+        pad: Pixels of zeros added on each side before the crop; at most 1024, for a batch must hold them.
         crop: The side of the square that is cut out; None for the images' own height and width.
         flip: Whether to mirror half of the images left to right.
     """
@@ -43,6 +45,8 @@ class Augment:
     def __post_init__(self) -> None:
         if self.pad < 0:
             raise ValueError(f"pad: {self.pad} must be 0 or more pixels")
+        if self.pad > MOST_PADDING:
+            raise ValueError(f"pad: {self.pad} must be at most {MOST_PADDING} pixels")
         if self.crop is not None and self.crop < 1:
             raise ValueError(
                 f"crop: {self.crop} must be 1 or more pixels; leave it out to keep the images' size"
@@ -85,8 +89,10 @@ class Normalize:
             raise ValueError(
                 f"mean: {len(self.mean)} values, but std has {len(self.std)}; give as many of both"
             )
-        if not all(std > 0 for std in self.std):
-            raise ValueError(f"std: {self.std} must be above 0 everywhere")
+        if not all(math.isfinite(mean) for mean in self.mean):
+            raise ValueError(f"mean: {self.mean} must be finite everywhere")
+        if not all(0 < std < math.inf for std in self.std):
+            raise ValueError(f"std: {self.std} must be above 0 and finite everywhere")
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Inputs (B, channels, H, W) or (B, D), of any dtype, to float32 of the same shape."""

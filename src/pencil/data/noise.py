@@ -25,7 +25,7 @@ CIFAR10_CONFUSIONS = (
     *(("cat", "dog"), ("dog", "cat")),
 )
 _RATE_STD = 0.1  # Xia et al.: the spread of the flip rate over instances
-_ROW_TOLERANCE = 1e-5  # a matrix read as float32 misses a sum of 1 by less
+ROW_TOLERANCE = 1e-5  # a matrix read as float32 misses a sum of 1 by less
 _CHUNK = 2**22  # input values held as float64 at a time: 32 MB
 
 
@@ -227,7 +227,7 @@ def _checked_matrix(matrix: Tensor) -> Tensor:
         raise DataError(f"a transition matrix must be square (C, C), got shape {tuple(matrix.shape)}")
     values = matrix.cpu().double()
     negative = ~(values >= 0).all(dim=1)  # a NaN counts as well
-    off = ~((values.sum(dim=1) - 1).abs() <= _ROW_TOLERANCE)
+    off = ~((values.sum(dim=1) - 1).abs() <= ROW_TOLERANCE)
     for row in (negative | off).nonzero().flatten().tolist():
         raise DataError(
             f"row {row} of the transition matrix must not be negative and must sum to 1, got {_shown(values[row])}"

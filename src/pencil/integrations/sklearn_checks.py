@@ -9,7 +9,8 @@ from typing import Any
 from torch import nn
 
 from pencil.algorithm import Cosine, Linear, Pencil, Piecewise
-from pencil.algorithm.schedule import lowest
+from pencil.algorithm.checks import LARGEST
+from pencil.algorithm.schedule import extremes
 from pencil.errors import DataError
 from pencil.methods import AnyMethod, CoTeaching, DivideMix
 
@@ -35,12 +36,12 @@ def _is_whole(value: Any, least: int) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) < float("inf")
+    return not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) <= LARGEST
 
 
 def _is_rate(value: Any) -> bool:
     if isinstance(value, Cosine | Linear | Piecewise):
-        return lowest(value) >= 0
+        return all(map(_is_number, extremes(value)))
     return _is_number(value)
 
 
@@ -59,7 +60,8 @@ def _is_method(value: Any) -> bool:
 
 
 _ANYTHING: tuple[Callable[[Any], bool], str] = (lambda value: True, "anything")
-_RATE = "a number not below 0, or a schedule such as pencil.Cosine(0.02, 0.001)"
+_NUMBER = f"a number from 0 to {LARGEST:,.0f}"
+_RATE = f"{_NUMBER}, or a schedule such as pencil.Cosine(0.02, 0.001)"
 _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "head": (_among("linear", "mlp"), "'linear' or 'mlp'; for a network of your own give module"),
     "hidden": (_are_widths, "widths of hidden layers, such as (256,)"),
@@ -73,10 +75,10 @@ _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "learning_rate": (_is_rate, _RATE),
     "batch_size": (lambda value: _is_whole(value, 1), "a whole number above 0"),
-    "weight_decay": (_is_number, "a number not below 0"),
+    "weight_decay": (_is_number, _NUMBER),
     "label_rate": (_is_rate, _RATE),
-    "pull": (_is_number, "a number not below 0"),
-    "entropy_weight": (_is_number, "a number not below 0"),
+    "pull": (_is_number, _NUMBER),
+    "entropy_weight": (_is_number, _NUMBER),
     "method": (
         _is_method,
         f"None for {Pencil.__name__}, or another method of pencil.methods that trains one network; "

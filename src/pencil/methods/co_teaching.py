@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
-from pencil.methods.checks import require
+from pencil.algorithm.checks import require, require_positive
 
 
 def easiest(losses: Tensor, count: int) -> Tensor:
@@ -50,7 +50,7 @@ class CoTeaching:
 
     def __post_init__(self) -> None:
         require(0 <= self.forget_rate < 1, "forget_rate", self.forget_rate, "must be at least 0 and below 1")
-        require(self.gradual > 0, "gradual", self.gradual, "must be above 0")
+        require_positive(self, "gradual")
 
     def row_width(self, num_classes: int) -> int:
         """Nothing is kept per example."""

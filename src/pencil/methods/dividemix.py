@@ -24,12 +24,13 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
+from pencil.algorithm.checks import require, require_amounts, require_positive
 from pencil.errors import RunError
 from pencil.methods.base import Guess, Look, Total
-from pencil.methods.checks import require
 from pencil.methods.mixture import UNSEEN, LossCounts, fitted_mixtures, lower_posterior, start_mixtures
 
 NETWORKS = 2
+LEAST, MOST_VIEWS = 1e-3, 100
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -41,7 +42,7 @@ def given_losses(probs: Tensor, given: Tensor) -> Tensor:
 
 def sharpened(target: Tensor, temperature: float) -> Tensor:
     """Eq. 7: y_j^(1/T) / Σ_k y_k^(1/T) along the last dimension."""
-    powers = target ** (1 / temperature)
+    powers = (target / target.amax(dim=-1, keepdim=True)) ** (1 / temperature)  # the largest is 1, whatever T
     return powers / powers.sum(dim=-1, keepdim=True)
 
 
@@ -79,8 +80,8 @@ def divided_losses(logits: Tensor, targets: Tensor, labelled: Tensor, unlabelled
     supervised = told * -(targets * log_probs).sum(dim=2) / told.mean(dim=0).clamp_min(TINY)
     untold = 1 - told
     guessed = untold * (probs - targets).square().mean(dim=2) / untold.mean(dim=0).clamp_min(TINY)
-    seen = probs.mean(dim=0).clamp_min(TINY)
-    penalty = -math.log(logits.shape[2]) - seen.log().mean(dim=1)
+    log_seen = log_probs.logsumexp(dim=0) - math.log(len(logits))  # of the mean; its gradient has bounds
+    penalty = -math.log(logits.shape[2]) - log_seen.mean(dim=1)
     return (supervised + unlabelled_weight * guessed + penalty).sum(dim=1)
 
 
@@ -93,11 +94,11 @@ class DivideMix:
 
     Attributes:
         threshold: τ, how probably a label must be right for its example to be labelled.
-        temperature: T, below 1 sharpens targets.
+        temperature: T, below 1 sharpens targets; at least 1e-3, where they are one-hot already.
         unlabelled_weight: λ_u; the paper has 0 to 150, the more the more noise.
         ramp: The epochs of the correction phase over which λ_u grows from 0.
-        alpha: α of the Beta distribution of λ.
-        views: M, the augmented views of an example.
+        alpha: α of the Beta distribution of λ; at least 1e-3, where nothing is mixed any more.
+        views: M, the augmented views of an example; at most 100, for a batch is as many times as large.
         confidence_penalty: How much Σ_j f_j log f_j is added in the backbone phase; 1 for asymmetric noise.
     """
 
@@ -112,11 +113,12 @@ class DivideMix:
 
     def __post_init__(self) -> None:
         require(0 <= self.threshold <= 1, "threshold", self.threshold, "must be between 0 and 1")
-        for field in ("temperature", "ramp", "alpha"):
-            require(getattr(self, field) > 0, field, getattr(self, field), "must be above 0")
-        for field in ("unlabelled_weight", "confidence_penalty"):
-            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
-        require(self.views >= 1, "views", self.views, "must be at least 1")
+        require_positive(self, "temperature", "ramp", "alpha")
+        for field in ("temperature", "alpha"):
+            value = getattr(self, field)
+            require(value >= LEAST, field, value, f"must be above 0, at least {LEAST:g}")
+        require_amounts(self, "unlabelled_weight", "confidence_penalty")
+        require(1 <= self.views <= MOST_VIEWS, "views", self.views, f"must be from 1 to {MOST_VIEWS}")
 
     def row_width(self, num_classes: int) -> int:
         """The two losses."""

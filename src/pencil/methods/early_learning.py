@@ -15,7 +15,7 @@ from typing import Literal
 from torch import Tensor
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
-from pencil.methods.checks import require
+from pencil.algorithm.checks import require, require_amounts
 from pencil.methods.rows import normalized_or
 
 MARGIN = 1e-4  # what 1 - <t, f> is at least, so that its logarithm stays finite
@@ -40,7 +40,7 @@ class EarlyLearning:
     name: Literal["early_learning"] = "early_learning"
 
     def __post_init__(self) -> None:
-        require(self.regularization >= 0, "regularization", self.regularization, "must not be negative")
+        require_amounts(self, "regularization")
         require(0 <= self.momentum < 1, "momentum", self.momentum, "must be at least 0 and below 1")
 
     def row_width(self, num_classes: int) -> int:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
+from pencil.algorithm.checks import require
 from pencil.errors import RunError
 from pencil.methods.base import Look, Total
-from pencil.methods.checks import require
 
 TINY = 1e-12
 BINS_PER_OCTAVE, OCTAVES = 128, 24

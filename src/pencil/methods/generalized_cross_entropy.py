@@ -17,7 +17,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pencil.algorithm import Moment, Step, as_distribution
-from pencil.methods.checks import require
+from pencil.algorithm.checks import require
+
+LEAST = 1e-6
 
 
 def generalized_cross_entropy(logits: Tensor, given: Tensor, q: float) -> Tensor:
@@ -37,7 +39,7 @@ class GeneralizedCrossEntropy:
     finetune phase they rest.
 
     Attributes:
-        q: Between 0 (cross entropy) and 1 (mean absolute error).
+        q: Between 0 (cross entropy) and 1 (mean absolute error); at least 1e-6, for float32 would lose what is less.
         threshold: k, the probability of the given label at which an example is left out; None leaves none out.
         refresh: Epochs between two choices of the weights.
     """
@@ -48,7 +50,12 @@ class GeneralizedCrossEntropy:
     name: Literal["generalized_cross_entropy"] = "generalized_cross_entropy"
 
     def __post_init__(self) -> None:
-        require(0 < self.q <= 1, "q", self.q, "must be above 0 and at most 1")
+        require(
+            LEAST <= self.q <= 1,
+            "q",
+            self.q,
+            f"must be above 0 (at least {LEAST:g}; cross entropy below) and at most 1",
+        )
         require(
             self.threshold is None or 0 < self.threshold < 1, "threshold", self.threshold, "must be in (0, 1)"
         )

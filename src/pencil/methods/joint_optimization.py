@@ -10,6 +10,7 @@ KL(y || f) and the cross entropy with y differ by the entropy of y, which no wei
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -18,15 +19,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
-from pencil.methods.checks import require
+from pencil.algorithm.checks import require, require_amounts
 
 LabelKind = Literal["soft", "hard"]
+WIDEST = 1000  # a row remembers as many predictions
 
 
 def prior_loss(logits: Tensor, prior: Tensor) -> Tensor:
     """L_p of a batch (a scalar): cross entropy of the batch's mean prediction (C,) against the prior (C,)."""
-    mean = logits.softmax(dim=1).mean(dim=0)
-    return -(prior * mean.clamp_min(torch.finfo(mean.dtype).tiny).log()).sum()
+    log_mean = logits.log_softmax(dim=1).logsumexp(dim=0) - math.log(len(logits))  # its gradient has bounds
+    return -(prior * log_mean).sum()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,7 @@ class JointOptimization:
 
     Attributes:
         labels: ``soft``: the average itself. ``hard``: one-hot, its likeliest class.
-        window: How many epochs are averaged.
+        window: How many epochs are averaged, at most 1000.
         prior_weight: α. It presumes that the true class frequencies are known; 0 does without, as the PENCIL paper
             ran this method.
         entropy_weight: β.
@@ -56,11 +58,10 @@ class JointOptimization:
 
     def __post_init__(self) -> None:
         require(self.labels in get_args(LabelKind), "labels", self.labels, "is unknown; use soft or hard")
-        require(self.window >= 1, "window", self.window, "must be at least 1 epoch")
-        for field in ("prior_weight", "entropy_weight"):
-            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
+        require(1 <= self.window <= WIDEST, "window", self.window, f"must be from 1 to {WIDEST} epochs")
+        require_amounts(self, "prior_weight", "entropy_weight")
         if self.prior is not None:
-            sums_to_one = min(self.prior) >= 0 and abs(sum(self.prior) - 1) < 1e-4
+            sums_to_one = all(share >= 0 for share in self.prior) and abs(sum(self.prior) - 1) < 1e-4
             require(sums_to_one, "prior", self.prior, "must be frequencies that sum to 1")
 
     def row_width(self, num_classes: int) -> int:

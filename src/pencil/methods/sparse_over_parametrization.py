@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pencil.algorithm import Moment, Step, as_distribution
-from pencil.methods.checks import require
+from pencil.algorithm.checks import require, require_amounts
 from pencil.methods.rows import normalized_or
 
 FLOOR = 1e-4  # ε
@@ -71,8 +71,7 @@ class SparseOverParametrization:
     name: Literal["sparse_over_parametrization"] = "sparse_over_parametrization"
 
     def __post_init__(self) -> None:
-        for field in ("rate_u", "rate_v"):
-            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
+        require_amounts(self, "rate_u", "rate_v")
         require(0 < self.start < 1, "start", self.start, "must be in (0, 1): from 0 nothing would ever move")
 
     def row_width(self, num_classes: int) -> int:

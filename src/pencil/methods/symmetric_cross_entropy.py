@@ -15,7 +15,9 @@ from typing import Literal
 from torch import Tensor
 
 from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
-from pencil.methods.checks import require
+from pencil.algorithm.checks import require, require_amounts
+
+LOWEST = -80.0
 
 
 def reverse_cross_entropy(logits: Tensor, given: Tensor, log_zero: float) -> Tensor:
@@ -31,7 +33,7 @@ class SymmetricCrossEntropy:
     Attributes:
         cross_weight: α, of the cross entropy.
         reverse_weight: β, of the reverse cross entropy.
-        log_zero: A, what stands for log 0.
+        log_zero: A, what stands for log 0; at least -80, for float32 knows e^A no more below -87.
     """
 
     cross_weight: float = 0.1
@@ -40,9 +42,10 @@ class SymmetricCrossEntropy:
     name: Literal["symmetric_cross_entropy"] = "symmetric_cross_entropy"
 
     def __post_init__(self) -> None:
-        for field in ("cross_weight", "reverse_weight"):
-            require(getattr(self, field) >= 0, field, getattr(self, field), "must not be negative")
-        require(self.log_zero < 0, "log_zero", self.log_zero, "must be below 0")
+        require_amounts(self, "cross_weight", "reverse_weight")
+        require(
+            LOWEST <= self.log_zero < 0, "log_zero", self.log_zero, f"must be below 0 and at least {LOWEST}"
+        )
 
     def row_width(self, num_classes: int) -> int:
         """Nothing is kept per example."""
