@@ -28,6 +28,10 @@ class RunError(PencilError):
     """A run directory is missing, incomplete, or not what the command needs."""
 
 
+class NotFiniteError(RunError):
+    """Training met a number that is not finite, and stopped before it could spread; all ranks raise it together."""
+
+
 class MissingExtraError(PencilError):
     """An optional package is needed; the message carries the pip command."""
 

@@ -1,5 +1,7 @@
 """The learner in somebody's own loop: the labels it learns are those of the formulas, however batches are cut."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from pencil.algorithm.losses import classification_loss, cross_entropy, network_
 from pencil.algorithm.schedule import Linear
 from pencil.engine import LabelLearner
 from pencil.engine.learner import Written
-from pencil.errors import DataError
+from pencil.errors import DataError, NotFiniteError
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
 
@@ -388,3 +390,20 @@ def test_trusted_rows_stay_in_cut_stores_and_changed_labels_are_counted():
 def test_a_store_that_nobody_knows_is_refused():
     with pytest.raises(ValueError, match="store: 'sparse' is unknown"):
         correcting(store="sparse")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_is_refused_and_nothing_is_written(value):
+    phases = three_phases(1, 3, 1, learning_rate=0.1, finetune_rate=0.1)
+    learner = LabelLearner(Pencil(label_rate=4.0), torch.tensor([0, 1, 2]), phases)
+    learner.epoch = 1.0
+    before = learner.store.state()["values"].clone()
+    logits = torch.zeros(3, 3)
+    logits[1, 2] = value
+    with pytest.raises(
+        NotFiniteError, match=r"the losses of a batch are not finite \(epoch 1\.00, correction phase\)"
+    ):
+        learner.loss(logits, torch.arange(3))
+    assert learner.step().moved == 0
+    assert torch.equal(learner.store.state()["values"], before)
+    assert torch.isnan(learner.loss(logits, torch.arange(3), check=False))

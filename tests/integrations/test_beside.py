@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pencil import LabelLearner, Linear, Pencil, three_phases
-from pencil.errors import ConfigError, DataError, RunError
+from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
 from pencil.integrations.beside import (
     load_label_file,
     require_fit,
@@ -81,3 +81,12 @@ def test_a_survey_that_misses_rows_is_refused():
     once = iter([(torch.eye(3).repeat(4, 1), torch.arange(12))])  # empty when the method looks again
     with pytest.raises(DataError, match="0 of 12 rows were shown"):
         survey_rows(learner, network, network, lambda: once)
+
+
+def test_a_survey_that_is_not_finite_is_not_believed():
+    learner = learner_of(Forward())
+    tell_time(learner, 1)
+    batches = [(torch.full((12, 3), torch.nan), torch.arange(12))]
+    with pytest.raises(NotFiniteError, match="survey: the network's predictions are not finite"):
+        survey_rows(learner, torch.nn.Identity(), torch.nn.Identity(), lambda: batches)
+    assert not learner.shared["transition"].any()

@@ -255,3 +255,14 @@ def test_weights_that_leave_one_class_are_refused(points):
 def test_every_parameter_has_a_line_in_the_docstring():
     names = list(inspect.signature(PencilClassifier).parameters)
     assert all(f"        {name}: " in PencilClassifier.__doc__ for name in names)
+
+
+def test_a_network_that_leaves_the_finite_numbers_is_no_result(points):
+    class Overflowing(nn.Linear):
+        def forward(self, inputs):
+            return super().forward(inputs).exp().exp().exp()
+
+    classifier = few(module=Overflowing(points.values.shape[1], 4), learning_rate=10.0)
+    with pytest.raises(PencilError, match=r"training stopped after step .* is not finite"):
+        classifier.fit(points.values, points.noisy)
+    assert not hasattr(classifier, "network_")

@@ -26,9 +26,10 @@ from pencil.cli.options import (
     trust_code_option,
 )
 from pencil.cli.output import human, percent, print_json, print_pairs, say, show_warnings_plainly
+from pencil.cli.ranks import told, until_told
 from pencil.cli.report import report
 from pencil.cli.review import review
-from pencil.errors import ConfigError, PencilError
+from pencil.errors import ConfigError, NotFiniteError, PencilError
 from pencil.places import allowing
 
 run_argument = click.argument("run", type=click.Path(path_type=Path))
@@ -322,6 +323,10 @@ def main() -> None:
     show_warnings_plainly()
     try:
         cli(prog_name="pencil", standalone_mode=False)
+    except NotFiniteError as error:  # the same on every rank
+        until_told()
+        with told():
+            _fail(str(error))
     except PencilError as error:
         _fail(str(error))
     except click.ClickException as error:

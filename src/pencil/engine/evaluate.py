@@ -11,8 +11,10 @@ from pencil.data.examples import Examples, Inputs
 from pencil.data.loader import fetch_batches
 from pencil.data.ownership import span
 from pencil.data.prepare import Preparation
+from pencil.engine.finite import finite_rows, is_finite
 from pencil.engine.parallel import release
 from pencil.engine.runtime import Runtime
+from pencil.errors import NotFiniteError
 
 BATCH = 512
 
@@ -31,20 +33,35 @@ def predictions(
     Of networks ``apart`` they are (B, N, C).
 
     A rank with fewer than ``passes`` batches calls the network for nothing until it has as many: ranks gather a sharded
-    network together.
+    network together. Predictions that are not finite are held back, and in the end all ranks raise ``NotFiniteError``.
     """
     modes = [(module, module.training) for module in model.modules()]  # frozen layers have one of their own
     model.eval()
+    bad = 0
     try:
         batches = [batch for batch in rows.split(BATCH) if len(batch)]  # a rank may have none
         for values, batch in fetch_batches(inputs, batches, workers=workers):
-            yield batch, _logits(model, preparation.evaluation(values), runtime).float().softmax(dim=-1).cpu()
+            probs = _logits(model, preparation.evaluation(values), runtime).float().softmax(dim=-1).cpu()
+            if is_finite(probs):
+                yield batch, probs
+            else:
+                bad += len(batch) - int(finite_rows(probs).sum())
         for _ in range(passes - len(batches)):
             _logits(model, preparation.evaluation(inputs.fetch(torch.tensor([0]))), runtime)
     finally:
         release(model)
         for module, training in modes:
             module.training = training
+    _require_none(bad, runtime)
+
+
+def _require_none(bad: int, runtime: Runtime) -> None:
+    count = int(runtime.total(torch.tensor([float(bad)], dtype=torch.float64))[0])
+    if count:
+        raise NotFiniteError(
+            f"the network's predictions for {count:,} examples are not finite: their inputs are too large or not "
+            "finite, or the learning rate was too large"
+        )
 
 
 def _logits(model: nn.Module, prepared: Tensor, runtime: Runtime) -> Tensor:

@@ -28,13 +28,15 @@ from pencil.algorithm import (
     Pencil,
     Phase,
     Rows,
+    Step,
     TopPencil,
     TopRows,
     flip_certificates,
     moment_at,
     total_epochs,
 )
-from pencil.errors import ConfigError, DataError, FlipWarning
+from pencil.engine.finite import entries, is_finite
+from pencil.errors import ConfigError, DataError, FlipWarning, NotFiniteError
 from pencil.methods import Guess, Look, Method, Mixing, RowSurveying, Surveying, Total
 from pencil.stores import GivenLabels, RowStore, StoreChoice, rows_at_once
 
@@ -147,11 +149,27 @@ class LabelLearner:
         if not isinstance(self.method, Surveying) or not self.method.survey_due(self.moment):
             return
         if isinstance(self.method, RowSurveying):
-            for rows, probs in look():
-                values = self.method.surveyed_rows(probs, self.store.gather(rows), self.given.values[rows])
-                self._write(self._unlocked(_Visit(rows, values)))
+            self._survey_rows(self.method, look, total)
             look = self._look_at_rows
-        self.shared = self.method.survey(look, total, self.shared)
+        shared = self.method.survey(look, total, self.shared)
+        for name, values in shared.items():  # alike on every rank
+            if not is_finite(values):
+                raise NotFiniteError(f"method {self.method.name}: {name}, found by its survey, is not finite")
+        self.shared = shared
+
+    def _survey_rows(self, method: RowSurveying, look: Look, total: Total) -> None:
+        """Write every row; those that are not finite are left as they were, and then all ranks raise."""
+        bad = 0
+        for rows, probs in look():
+            values = method.surveyed_rows(probs, self.store.gather(rows), self.given.values[rows])
+            if is_finite(values):
+                self._write(self._unlocked(_Visit(rows, values)))
+            else:
+                bad += 1
+        if total(torch.tensor([float(bad)]))[0]:
+            raise NotFiniteError(
+                f"method {self.method.name}: label rows, found by its survey, are not finite"
+            )
 
     @property
     def mixing(self) -> Mixing | None:
@@ -163,7 +181,7 @@ class LabelLearner:
         assert self._mixing is not None
         return self._mixing.guess(*self._of_batch(logits, rows.cpu()))
 
-    def loss(self, logits: Tensor, rows: Tensor, *, reduction: str = "mean") -> Tensor:
+    def loss(self, logits: Tensor, rows: Tensor, *, reduction: str = "mean", check: bool = True) -> Tensor:
         """The loss of a batch; its label update waits for ``step``.
 
         May be called several times before a step (gradient accumulation). Labels never depend on how the loss is
@@ -173,14 +191,22 @@ class LabelLearner:
             logits: (B, C), the network's output with its graph; half precision is welcome.
             rows: (B,) row numbers, each at most once between two steps.
             reduction: ``mean`` over the batch, or ``none`` for one value per example (B,).
+            check: Whether to raise ``NotFiniteError`` where losses or new label rows are not finite, so that neither
+                the network nor the labels learn from them. The engine's loop, which must ask all ranks, does so itself.
         """
         if reduction not in ("mean", "none"):
             raise ValueError(f"reduction: {reduction!r} is unknown; use 'mean' or 'none'")
         rows = rows.cpu()
         step = self.method.step(*self._of_batch(logits, rows))
+        if check:
+            self._require_finite(step)
         if step.rows is not None:
             self._visits.append(self._unlocked(_Visit(rows, step.rows.detach())))
         return step.loss.mean() if reduction == "mean" else step.loss
+
+    def waiting(self) -> Iterator[tuple[Tensor, Rows]]:
+        """The rows that ``step`` will write, with their new values: a pair for each loss since the last step."""
+        return ((visit.rows, visit.values) for visit in self._visits)
 
     def step(self) -> Written:
         """Write the label updates of the losses since the last step."""
@@ -215,6 +241,19 @@ class LabelLearner:
             self.given.values[rows].to(logits.device),
             self.moment,
         )
+
+    def _require_finite(self, step: Step) -> None:
+        found = {
+            "losses": [step.loss.detach()],
+            "new label rows": [] if step.rows is None else entries(step.rows),
+        }
+        for what, tensors in found.items():
+            if not all(map(is_finite, tensors)):
+                phase, rate = self.moment.phase.name, self.learning_rate
+                raise NotFiniteError(
+                    f"the {what} of a batch are not finite (epoch {self.epoch:.2f}, {phase} phase): mostly the "
+                    f"learning rate is too large, {rate:g} by the plan, or an input is not finite"
+                )
 
     def _write(self, visit: _Visit) -> None:
         if self.before_write is not None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from pencil.data.sampler import Stretch
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import equal_passes, predictions
 from pencil.engine.events import Clock
+from pencil.engine.guard import Guard
 from pencil.engine.mixing import mixed_losses
 from pencil.engine.parallel import is_parallel, synchronised
 from pencil.engine.row_files import RowSnapshot, read_rows
@@ -31,8 +32,15 @@ from pencil.engine.signals import StopRequest
 from pencil.engine.state import restore, snapshot
 from pencil.engine.tally import Tally
 from pencil.engine.training import Training
-from pencil.errors import RunError
+from pencil.errors import NotFiniteError, RunError
 from pencil.models import apart
+
+
+class Wanted(NamedTuple):
+    """What is to be done once a step is taken, alike on all ranks."""
+
+    stop: bool
+    save: bool
 
 
 class Loop:
@@ -51,6 +59,8 @@ class Loop:
             raise RunError("several ranks train a network that Runtime.network made; this one is not shared")
         self._forward = torch.compile(self._network) if training.compile else self._network
         self._saved_at = time.monotonic()
+        self._saved_step: int | None = None
+        self._guard = Guard(training)
 
     @property
     def total_steps(self) -> int:
@@ -58,7 +68,10 @@ class Loop:
         return total_epochs(self.training.learner.phases) * self.training.sampler.steps
 
     def run(self) -> bool:
-        """Train; True when the plan is finished, False when a signal stopped it (with a checkpoint)."""
+        """Train; True when the plan is finished, False when a signal stopped it (with a checkpoint).
+
+        Raises ``NotFiniteError``, on all ranks, before a number that is not finite gets into weights or label rows.
+        """
         steps = self.training.sampler.steps
         self._settle()
         self._tell("begin")
@@ -67,7 +80,7 @@ class Loop:
                 epoch, done = divmod(self.step, steps)
                 if not self._run_epoch(epoch, done, stop):
                     return False
-        self._save(wait=True)
+            self._save(wait=True)
         self._tell("end")
         return True
 
@@ -89,11 +102,21 @@ class Loop:
         """Whatever ends training, a checkpoint that is being written is still worth having."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             if self.training.checkpoints is not None:
                 with contextlib.suppress(Exception):  # what ended training counts
                     self.training.checkpoints.wait()
+            if isinstance(error, NotFiniteError):
+                raise NotFiniteError(self._told(error)) from error
             raise
+
+    def _told(self, error: NotFiniteError) -> str:
+        """When it was, and what is left. No checkpoint is taken: the failed pass has moved batch norm's averages."""
+        learner = self.training.learner
+        where = f"epoch {int(learner.epoch) + 1}, {learner.moment.phase.name} phase"
+        last = f"the last checkpoint is of step {self._saved_step}"
+        left = "there is no checkpoint yet" if self._saved_step is None else last
+        return f"training stopped after step {self.step} ({where}): {error}; {left}"
 
     def resume(self) -> bool:
         """Continue from the newest whole checkpoint, if there is one."""
@@ -121,6 +144,7 @@ class Loop:
             )
         read_rows(newest, job.learner.store.state(), job.owned)
         self.step, self._seconds = int(progress["step"]), float(progress["seconds"])
+        self._saved_step = self.step
         self._earlier = self._stretches(progress)
         self.changed = float(progress["changed"])
         if rank == 0:  # the sums of all ranks go on in one of them
@@ -141,11 +165,13 @@ class Loop:
         if not done:
             self._survey(epoch)
         for batch in self._batches(epoch, done):
-            self._one_step(epoch, batch)
+            self._find_gradients(epoch, batch)
+            wanted = self._agree(stop, epoch, batch)
+            self._take_step()
             self._seconds = time.monotonic() - started
             if self.step % self.training.sampler.steps == 0:
                 self._end_epoch(epoch)
-            if self._after_step(stop):
+            if self._after_step(wanted):
                 return False
         return True
 
@@ -189,7 +215,7 @@ class Loop:
         for parts in steps:
             yield [next(fetched) if len(part) else (part, part) for part in parts]  # no rows, no inputs
 
-    def _one_step(self, epoch: int, batch: list[tuple[Tensor, Tensor]]) -> None:
+    def _find_gradients(self, epoch: int, batch: list[tuple[Tensor, Tensor]]) -> None:
         job = self.training
         done = self.step - epoch * job.sampler.steps
         job.learner.epoch = epoch + done / job.sampler.steps
@@ -201,8 +227,22 @@ class Loop:
         for index, (inputs, rows) in enumerate(batch):
             with synchronised(self._network, last=index == len(batch) - 1):
                 self._backward(inputs, rows, epoch, scale, index)
-        job.optimizer.step()
-        self.tally.count_labels(job.learner.step())
+
+    def _agree(self, stop: StopRequest, epoch: int, batch: list[tuple[Tensor, Tensor]]) -> Wanted:
+        """Ask all ranks, once in a step: before it is taken, for on any rank something may not be finite."""
+        job = self.training
+        due = time.monotonic() - self._saved_at >= job.checkpoint_seconds
+        stopping, due, doubted = job.runtime.any_of(stop.requested, due, not self._guard.is_content())
+        if doubted:
+            self._guard.refuse_step(epoch, batch)
+        if job.checkpoint_steps is not None:
+            due = due or (self.step + 1) % job.checkpoint_steps == 0
+        more = self.step + 1 < self.total_steps  # after the last step there is nothing left to stop
+        return Wanted(stop=stopping and more, save=(stopping or due) and more)
+
+    def _take_step(self) -> None:
+        self.training.optimizer.step()
+        self.tally.count_labels(self.training.learner.step())
         self.step += 1
 
     def _backward(self, inputs: Tensor, rows: Tensor, epoch: int, scale: float, part: int) -> None:
@@ -214,11 +254,12 @@ class Loop:
             losses, logits = self._mixed(inputs, rows, epoch, part)
         else:
             logits = self._logits(job.preparation.training(inputs, job.rows[rows], epoch))
-            losses = job.learner.loss(logits, rows, reduction="none")
+            losses = job.learner.loss(logits, rows, reduction="none", check=False)
         weighted = losses if job.weights is None else losses * job.weights[rows].to(losses.device)
         (weighted.sum() * scale).backward()
         given = job.learner.given.subset(rows).hard.to(logits.device)
         self.tally.count(logits.detach(), losses.detach(), given)
+        self._guard.look_at(self.tally.loss, rows, logits, losses)
 
     def _logits(self, prepared: Tensor) -> Tensor:
         with self.training.runtime.autocast():
@@ -272,35 +313,30 @@ class Loop:
         due = last or (epoch + 1) % self.training.evaluate_every == 0
         return self.training.accuracies() if due else {}
 
-    def _after_step(self, stop: StopRequest) -> bool:
+    def _after_step(self, wanted: Wanted) -> bool:
         """Save if it is time; True when the loop must end here."""
-        job = self.training
-        due = time.monotonic() - self._saved_at >= job.checkpoint_seconds
-        stopping, due = job.runtime.any_of(stop.requested, due)
-        more = self.step < self.total_steps  # after the last step there is nothing left to stop
-        stopping = stopping and more
-        if job.checkpoint_steps is not None:
-            due = due or self.step % job.checkpoint_steps == 0
-        if more and (stopping or due):
-            self._save(wait=stopping)
+        if wanted.save:
+            self._save(wait=wanted.stop)
         self._tell("step")
-        if stopping:
+        if wanted.stop:
             self._tell("stopped")
-        return stopping
+        return wanted.stop
 
     def _save(self, *, wait: bool) -> None:
-        """Take a checkpoint, beside training unless somebody waits for it."""
+        """Take a checkpoint of what is finite, beside training unless somebody waits for it."""
         job = self.training
+        job.runtime.agree_on_buffers(job.backbone)
+        shared, progress = job.learner.shared, self._progress()
+        state = snapshot(job.backbone, job.optimizer, progress, job.runtime.rank, shared=shared)
+        self._guard.require_finite(state)
         if job.checkpoints is not None:
-            job.runtime.agree_on_buffers(job.backbone)
-            shared, progress = job.learner.shared, self._progress()
-            state = snapshot(job.backbone, job.optimizer, progress, job.runtime.rank, shared=shared)
             rows = RowSnapshot(job.learner.store.state(), job.owned.start, at_rest=wait)
             if wait:
                 job.checkpoints.save(self.step, state, rows)
             else:
                 job.checkpoints.begin(self.step, state, rows)
                 job.learner.before_write = rows.note
+            self._saved_step = self.step
             self._tell("checkpoint")
         self._saved_at = time.monotonic()
 

@@ -19,7 +19,8 @@ from torch.optim import Optimizer
 
 from pencil.algorithm import total_epochs
 from pencil.engine import LabelLearner
-from pencil.errors import ConfigError, DataError, RunError
+from pencil.engine.finite import is_finite
+from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
 from pencil.methods import Mixing, Surveying
 
 LABELS_FILE = "pencil_labels.safetensors"
@@ -86,7 +87,12 @@ def survey_rows(
                 with torch.no_grad():
                     logits = forward(inputs)
                 seen += len(rows)
-                yield rows.cpu(), logits.float().softmax(dim=-1).cpu()
+                probs = logits.float().softmax(dim=-1).cpu()
+                if not is_finite(probs):
+                    raise NotFiniteError(
+                        "survey: the network's predictions are not finite; lower the learning rate"
+                    )
+                yield rows.cpu(), probs
         if seen != len(learner.given):
             raise DataError(
                 f"survey: {seen} of {len(learner.given)} rows were shown; give a loader of all rows, no iterator"

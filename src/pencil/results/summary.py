@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,32 +15,21 @@ def summarize(metrics: Metrics, *, num_rows: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "examples": num_rows,
         "labels_changed": last["labels_changed"],
-        "last": {name: _finite(last[name]) for name in kept if name in last},
+        "last": {name: last[name] for name in kept if name in last},
         "seconds": round(sum(line["seconds"] for line in metrics), 3),
         "alarms": alarms(metrics, num_rows=num_rows),
     }
     validated = [line for line in metrics if "validation_accuracy" in line]
     if validated:
         best = max(validated, key=lambda line: line["validation_accuracy"])
-        result["best"] = {name: _finite(best[name]) for name in kept if name in best}
+        result["best"] = {name: best[name] for name in kept if name in best}
     return result
 
 
 def alarms(metrics: Metrics, *, num_rows: int) -> list[str]:
-    """What looks wrong without knowing the truth; see ``diverged``, ``drift`` and ``many_changes``."""
-    sentences = (diverged(metrics), drift(metrics), many_changes(metrics, num_rows))
+    """What looks wrong without knowing the truth; see ``drift`` and ``many_changes``."""
+    sentences = (drift(metrics), many_changes(metrics, num_rows))
     return [sentence for sentence in sentences if sentence]
-
-
-def diverged(metrics: Metrics) -> str | None:
-    """A loss that is no number any more: nothing after it means anything."""
-    for line in metrics:
-        if not math.isfinite(line["loss"]):
-            return (
-                f"training diverged: the loss is {line['loss']} in epoch {line['epoch']}; use a smaller "
-                "phases.*.learning_rate or method.label_rate, and none of this run's results"
-            )
-    return None
 
 
 def drift(metrics: Metrics, tolerance: float = 0.03) -> str | None:
@@ -65,8 +53,3 @@ def many_changes(metrics: Metrics, num_rows: int, share: float = 0.5) -> str | N
     if changed <= share:
         return None
     return f"{changed:.0%} of the labels were changed: look at a sample by hand before using them"
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN."""
-    return value if math.isfinite(value) else None

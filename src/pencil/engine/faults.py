@@ -1,0 +1,138 @@
+"""What is not finite in a step, the likely cause and the remedy.
+
+Nothing here runs before a quick check has failed; then every value is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pencil.engine.finite import entries, finite_rows, is_finite, local
+from pencil.engine.training import Training
+
+Batch = Sequence[tuple[Tensor, Tensor]]
+"""(inputs, rows) of each pass of a step."""
+LARGE = 1e4  # inputs beyond this more likely want scaling than a lower learning rate
+
+
+class Fault(NamedTuple):
+    """What is not finite; of several the one of the lowest order is told, for it made the others so."""
+
+    order: int
+    words: str
+
+
+class Pass(NamedTuple):
+    """What a network made of some rows (B,): logits (B, ...) and losses (B,)."""
+
+    rows: Tensor
+    logits: Tensor
+    losses: Tensor
+
+
+@dataclass(frozen=True)
+class BadStep:
+    """A step that must not be taken, on this rank.
+
+    Attributes:
+        job: The training.
+        epoch: Which one it is in.
+        batch: What it is made of.
+        passes: Those whose losses do not add up to a finite number.
+    """
+
+    job: Training
+    epoch: int
+    batch: Batch
+    passes: Sequence[Pass]
+
+
+def first_fault(step: BadStep) -> Fault | None:
+    """The first thing that is not finite, in the order in which a step computes them; None where all are."""
+    looks: tuple[Callable[[BadStep], str | None], ...] = (_input, _weight, _output, _loss, _gradient, _row)
+    found = (Fault(order, words) for order, look in enumerate(looks) if (words := look(step)))
+    return next(found, None)
+
+
+def fault_in_state(state: Mapping[str, Tensor], job: Training) -> Fault | None:
+    """The first entry of a state to be saved that is not finite."""
+    name = _first_name(state.items())
+    return None if name is None else Fault(0, f"{name} is not finite: {_rate(job)}")
+
+
+def _input(step: BadStep) -> str | None:
+    for prepared, rows in _prepared(step):
+        bad = (~finite_rows(prepared)).nonzero()
+        if len(bad):
+            name = _example(step.job, rows[bad[0]])
+            return f"the input of {name} is not finite: mend it in the data, or leave the example out"
+    return None
+
+
+def _weight(step: BadStep) -> str | None:
+    name = _first_name((name, weight.detach()) for name, weight in step.job.model.named_parameters())
+    return None if name is None else f"{name} is not finite: {_rate(step.job)}"
+
+
+def _output(step: BadStep) -> str | None:
+    for each in step.passes:
+        bad = (~finite_rows(each.logits)).nonzero()
+        if len(bad):
+            name = _example(step.job, each.rows[bad[0].cpu()])
+            return f"the network's output for {name} is not finite: {_cause(step)}"
+    return None
+
+
+def _loss(step: BadStep) -> str | None:
+    for each in step.passes:
+        worst = each.losses.abs().nan_to_num(nan=torch.inf).argmax()
+        return f"the loss of {_example(step.job, each.rows[worst.cpu()])} is not finite: {_cause(step)}"
+    return None
+
+
+def _gradient(step: BadStep) -> str | None:
+    weights = step.job.model.named_parameters()
+    name = _first_name((name, weight.grad) for name, weight in weights if weight.grad is not None)
+    return None if name is None else f"the gradient of {name} is not finite: {_cause(step)}"
+
+
+def _row(step: BadStep) -> str | None:
+    for rows, values in step.job.learner.waiting():
+        bad = (~torch.stack([finite_rows(each) for each in entries(values)]).all(dim=0)).nonzero()
+        if len(bad):
+            name = _example(step.job, rows[bad[0].cpu()])
+            return f"the new label row of {name} is not finite: lower the rates among the settings of method"
+    return None
+
+
+def _cause(step: BadStep) -> str:
+    largest = max((float(values.abs().max()) for values, _ in _prepared(step)), default=0.0)
+    if largest > LARGE:
+        return f"inputs reach {largest:.1e}; scale them, or set data.normalize = 'auto'"
+    return _rate(step.job)
+
+
+def _rate(job: Training) -> str:
+    name, rate = job.learner.moment.phase.name, job.learner.learning_rate
+    return f"mostly the learning rate is too large; lower phases.{name}.learning_rate, {rate:g} now"
+
+
+def _prepared(step: BadStep) -> Iterator[tuple[Tensor, Tensor]]:
+    """(what the network saw, rows) of the passes that have rows."""
+    job = step.job
+    for inputs, rows in step.batch:
+        if len(rows):
+            yield job.preparation.training(inputs, job.rows[rows], step.epoch), rows
+
+
+def _example(job: Training, row: Tensor) -> str:
+    return f"example {job.train.ids[int(row)]!r}"
+
+
+def _first_name(tensors: Iterable[tuple[str, Tensor]]) -> str | None:
+    return next((name for name, values in tensors if not is_finite(local(values))), None)
