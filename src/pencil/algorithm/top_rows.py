@@ -10,6 +10,7 @@ Legend: B examples, C classes, k kept entries; a *column* is one class, or all c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,15 +69,20 @@ class TopRows:
         """The (B, C) tensor itself."""
         return self.rest.repeat(1, self.num_classes).scatter_(1, self.classes, self.values)
 
-    def logsumexp(self) -> Tensor:
-        """(B, 1), over all C classes."""
-        others = self.num_classes - self.values.shape[1]
-        return torch.cat([self.values, self.rest + math.log(others)], dim=1).logsumexp(dim=1, keepdim=True)
+    def log_probabilities(self) -> Callable[[Tensor], Tensor]:
+        """What makes log y^d of entries (B, ...) of these rows.
+
+        The largest entry becomes 0 first: at 60,000 float32 has few digits left for the logarithm of a sum.
+        """
+        largest = torch.maximum(self.values.amax(dim=1, keepdim=True), self.rest)
+        shared = self.rest - largest + math.log(self.num_classes - self.values.shape[1])
+        total = torch.cat([self.values - largest, shared], dim=1).logsumexp(dim=1, keepdim=True)
+        return lambda entries: entries - largest - total
 
     def softmax(self) -> TopRows:
         """Eq. 7: y^d, each entry the probability of one class."""
-        total = self.logsumexp()
-        return TopRows(self.classes, (self.values - total).exp(), (self.rest - total).exp(), self.num_classes)
+        logs = self.log_probabilities()
+        return TopRows(self.classes, logs(self.values).exp(), logs(self.rest).exp(), self.num_classes)
 
     def max(self, dim: int = 1) -> Largest:
         """The largest entry of each row and its class, as of the (B, C) tensor."""
@@ -123,8 +129,8 @@ def top_network_loss(
     log_probs: Tensor, probs: Tensor, rows: TopRows, entropy_weight: float, direction: Direction
 ) -> Tensor:
     """L_c + β L_e per example (B,), as ``losses.network_loss``, from log f and f; β = 0 is L_c alone."""
-    log_labels = rows.logsumexp()
-    at_top, at_rest = rows.values - log_labels, (rows.rest - log_labels)[:, 0]
+    logs = rows.log_probabilities()
+    at_top, at_rest = logs(rows.values), logs(rows.rest)[:, 0]
     negative_entropy = (probs * log_probs).sum(dim=1)
     if direction == "prediction_label":
         kept = probs.gather(1, rows.classes)
@@ -158,7 +164,7 @@ def updated_top_rows(
     counts = torch.cat([counts, others], dim=1)
     now = torch.cat([rows.at(columns), rows.rest], dim=1)
     gradient = gradient_of_columns(
-        (now - rows.logsumexp()).exp(),
+        rows.log_probabilities()(now).exp(),
         _with_mean(probs.gather(1, columns), counts),
         _with_mean(_given_at(given, columns), counts),
         pull=pull,

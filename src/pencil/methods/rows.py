@@ -7,8 +7,7 @@ from torch import Tensor
 
 
 def normalized_or(values: Tensor, otherwise: Tensor) -> Tensor:
-    """Rows (B, C) of non-negative values divided by their sums; where a row is all zero, ``otherwise``'s row."""
+    """Rows (B, C) of non-negative values divided by their sums; where one is (nearly) zero, ``otherwise``'s row."""
     sums = values.sum(dim=1, keepdim=True)
-    return torch.where(
-        sums > 0, values / sums.clamp_min(torch.finfo(values.dtype).tiny), otherwise.to(values.dtype)
-    )
+    tiny = torch.finfo(values.dtype).tiny  # below it numbers lose their digits
+    return torch.where(sums >= tiny, values / sums.clamp_min(tiny), otherwise.to(values.dtype))
