@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pencil.durable import publish, replacing, write_text
+from pencil.durable import make_folder, publish, replacing, write_text
 
 
 def test_an_error_leaves_the_file_as_it_was(tmp_path):
@@ -40,3 +40,13 @@ def _noting(real, opened):
         return handle
 
     return open_
+
+
+def test_folders_that_are_made_are_remembered_by_their_parents(tmp_path, monkeypatch):
+    synced, opened = [], {}
+    monkeypatch.setattr(os, "open", _noting(os.open, opened))
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(opened[handle]))
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    assert synced == [tmp_path, tmp_path / "a"]

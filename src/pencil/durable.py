@@ -21,6 +21,14 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents; after power loss those that were made are still there."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for place in reversed(missing):
+        sync(place.parent)
+
+
 def publish(partial: Path, path: Path) -> None:
     """Rename a finished file or folder: after power loss ``path`` is what it was before, or whole."""
     sync(partial)

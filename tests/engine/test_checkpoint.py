@@ -3,8 +3,10 @@
 import contextlib
 import json
 import math
+import os
 import shutil
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -265,7 +267,7 @@ def test_a_leftover_of_an_interrupted_save_is_ignored_and_removed(tmp_path, step
     assert names(path) == sorted(FILES)
 
 
-@pytest.mark.parametrize("moment", ["fingerprint", "_write_durably", "_sync_folder"])
+@pytest.mark.parametrize("moment", ["fingerprint", "sync", "publish"])
 def test_a_save_that_dies_on_the_way_leaves_the_one_before(tmp_path, monkeypatch, moment):
     checkpoints = saved(tmp_path, 1)
 
@@ -279,6 +281,37 @@ def test_a_save_that_dies_on_the_way_leaves_the_one_before(tmp_path, monkeypatch
     assert checkpoints.newest() == tmp_path / "step-0000000001"
     checkpoints.save(2, state_of(2))
     assert checkpoints.newest() == tmp_path / "step-0000000002"
+
+
+def test_every_file_is_on_disk_whole_before_the_rename_that_publishes_it(tmp_path, monkeypatch):
+    synced, published = {}, {}
+    fsync, replace_ = os.fsync, Path.replace
+
+    def note_sync(handle):
+        fsync(handle)
+        synced[os.fstat(handle).st_ino] = os.fstat(handle).st_size
+
+    def note_rename(old, new):
+        published.update({path: synced.get(path.stat().st_ino) for path in (old, *old.iterdir())})
+        return replace_(old, new)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_rename)
+    path = Checkpoints(tmp_path / "checkpoints", RUNTIME).save(1, state_of(1), rows_of(1))
+    partial = path.with_name(f".{path.name}.partial")
+    assert published.pop(partial) is not None
+    assert {file.name: size for file, size in published.items()} == {
+        name: (path / name).stat().st_size for name in FILES
+    }
+    assert (tmp_path / "checkpoints").stat().st_ino in synced
+
+
+def test_the_checkpoint_a_run_was_resumed_from_is_not_saved_again(tmp_path):
+    saved(tmp_path, 1)
+    before = {file: file.stat().st_ino for file in (tmp_path / "step-0000000001").iterdir()}
+    checkpoints = Checkpoints(tmp_path, RUNTIME)
+    assert checkpoints.newest() == checkpoints.save(1, state_of(1), rows_of(1))
+    assert {file: file.stat().st_ino for file in (tmp_path / "step-0000000001").iterdir()} == before
 
 
 # beside training

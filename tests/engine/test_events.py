@@ -1,6 +1,7 @@
 """Metrics survive a crash, every listener hears everything, and time left is steps left at the pace so far."""
 
 import json
+import os
 import time
 
 import pytest
@@ -86,6 +87,17 @@ def test_a_crash_while_resuming_loses_no_line(tmp_path, monkeypatch):
 
 def crash(*_):
     raise KeyboardInterrupt
+
+
+def test_epochs_are_synced_once_before_a_checkpoint_that_relies_on_them(tmp_path, monkeypatch):
+    sizes = []
+    path = tmp_path / "metrics.jsonl"
+    lines = JsonLines(path)
+    monkeypatch.setattr(os, "fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
+    for kind, step in (("epoch", 1), ("epoch", 2), ("checkpoint", 2), ("checkpoint", 3), ("epoch", 4)):
+        lines.hear(Event(kind, step))
+    lines.close()
+    assert sizes == [len(b'{"step": 1}\n{"step": 2}\n')]
 
 
 def test_floats_survive_exactly(tmp_path):

@@ -26,13 +26,13 @@ SETTINGS = [
 DIE_WHILE_SAVING = """
 import os, signal, sys
 from pencil.engine import checkpoint
-write, saves = checkpoint._write_durably, []
-def write_or_die(path, text):
+publish, saves = checkpoint.publish, []
+def publish_or_die(partial, path):
     saves.append(path)
     if len(saves) == {save}:
         os.kill(os.getpid(), signal.SIGKILL)
-    write(path, text)
-checkpoint._write_durably = write_or_die
+    publish(partial, path)
+checkpoint.publish = publish_or_die
 from pencil.cli import main
 main()
 """
@@ -121,7 +121,7 @@ def test_a_crash_while_settings_are_written_leaves_no_half_run(tmp_path, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pencil.run.directory.Path.rename", crash)
+        patch.setattr("pencil.durable.Path.replace", crash)
         with pytest.raises(KeyboardInterrupt):
             RunDirectory.create(tmp_path, config)
     with pytest.raises(RunError, match="holds no run"):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pencil.config import RunConfig
 from pencil.data import Examples
+from pencil.durable import write_text
 from pencil.engine import predictions, read_json_lines
 from pencil.errors import RunError
 from pencil.results import describe_environment, read_json
@@ -38,7 +39,7 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
             raise RunError(f"{folder} was stopped; run the grid again to continue it")
         measures = measure(directory, trusted)
     measures["warnings"] = sorted({str(warning.message) for warning in caught})
-    _write(folder / MEASURES, measures)
+    write_text(folder / MEASURES, json.dumps(measures) + "\n")
     if not keep:
         shutil.rmtree(directory.checkpoints, ignore_errors=True)
         shutil.rmtree(directory.labels, ignore_errors=True)
@@ -116,9 +117,3 @@ def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -
 
 def _share(right: Tensor) -> float:
     return float(right.double().mean())
-
-
-def _write(path: Path, values: dict[str, Any]) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(values) + "\n", encoding="utf-8")
-    partial.replace(path)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pencil.durable import sync, write_text
 from pencil.engine import read_json_lines
 from pencil.errors import RunError, need
 from pencil.results import writing
@@ -44,21 +45,23 @@ class ResultsFile:
         if path.is_file():
             whole = path.read_bytes()
             if not whole.endswith(b"\n"):  # cut by a crash
-                _replace(path, whole[: whole.rfind(b"\n") + 1])
+                write_text(path, whole[: whole.rfind(b"\n") + 1].decode("utf-8"))
         else:
             path.touch()
+            sync(path.parent)
 
     def append(self, line: Line) -> None:
         """Add a line."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+        sync(self._path)
 
     def put_in_order(self, cells: Iterable[Key]) -> list[Line]:
         """One line per cell, in the order of these cells; lines of others follow."""
         places = {key: number for number, key in enumerate(cells)}
         lines = read_results(self._path)
         lines.sort(key=lambda line: places.get(key_of(line), len(places)))
-        _replace(self._path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        write_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
         return lines
 
 
@@ -73,9 +76,3 @@ def write_parquet(path: Path, lines: Sequence[Line]) -> None:
 
 def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)

@@ -13,6 +13,7 @@ from typing import Any
 from pencil.bench.grid import Cell, Grid
 from pencil.bench.results import RESULTS, Line, ResultsFile, key_of, read_results
 from pencil.bench.workers import Answer, Job, carry_out_all
+from pencil.durable import make_folder
 from pencil.errors import RunError
 
 FAILURES = "failures.jsonl"
@@ -136,7 +137,7 @@ def _place(cell: Cell) -> Line:
 def _alone(out: Path) -> Iterator[None]:
     """Two at a time would write into the same run folders. The lock ends with the process, however that ends."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         file = (out / ".lock").open("w")
     except OSError as error:
         raise RunError(

@@ -1,17 +1,16 @@
 """Checkpoints by torch.distributed.checkpoint (DCP): whole or absent.
 
 A checkpoint is a folder ``step-0000001234``. It is written under another name, its files are listed with sizes and
-checksums in ``complete.json``, and only then is it renamed. A folder without that list, or whose files differ from
-it, is not a checkpoint. Everything DCP writes is a tensor; what is not (the progress of a run) is JSON in a tensor of
-bytes. Label rows lie beside in raw files (``row_files``). DCP would read its index with pickle; it gets one that
-``index`` has read safely. DCP is imported by what uses it: its import takes half as long as all of torch, and commands
-that only look at results do without.
+checksums in ``complete.json``, all of them are synced, and only then is it renamed. A folder without that list, or
+whose files differ from it, is not a checkpoint. Everything DCP writes is a tensor; what is not (the progress of a
+run) is JSON in a tensor of bytes. Label rows lie beside in raw files (``row_files``). DCP would read its index with
+pickle; it gets one that ``index`` has read safely. DCP is imported by what uses it: its import takes half as long as
+all of torch, and commands that only look at results do without.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import warnings
 import zlib
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pencil.durable import make_folder, publish, sync
 from pencil.engine.index import INDEX, index_reader, read_index
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
 from pencil.engine.runtime import Group, Runtime, is_lost_rank
@@ -102,17 +102,22 @@ class Checkpoints:
         return problem or ("another rank found a file damaged" if found[0] else None)
 
     def _save(self, step: int, state: State, rows: RowSnapshot | None, group: Group) -> Path:
+        from torch.distributed.checkpoint.filesystem import FileSystemWriter
         from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
         final = self.folder / f"step-{step:010d}"
         partial = self.folder / f".{final.name}.partial"
+        if final == self._whole:  # the run stands where it was resumed: this is on disk already
+            return final
         if self._runtime.is_main:
+            make_folder(self.folder)
             for leftover in self.folder.glob(".step-*.partial"):  # of a process killed while saving
                 shutil.rmtree(leftover)
         self._runtime.barrier(group)
         dcp_save(
             dict(state),
-            checkpoint_id=partial,
+            # DCP would sync its index before the last bytes of it are written; ``_own_files`` syncs all.
+            storage_writer=FileSystemWriter(partial, sync_files=False),
             process_group=group,
             no_dist=self._runtime.world_size == 1,
         )
@@ -123,19 +128,21 @@ class Checkpoints:
         return final
 
     def _own_files(self, partial: Path, rows: RowSnapshot | None) -> dict[str, Fingerprint]:
-        """The fingerprints of what this rank wrote."""
+        """The fingerprints of what this rank wrote, which is on disk then."""
         mine = [*partial.glob(f"__{self._runtime.rank}_*")]
         if self._runtime.is_main:
             mine.append(partial / INDEX)
         written = write_rows(partial, rows) if rows is not None else {}
+        for file in mine:
+            sync(file)
         return {file.name: fingerprint(file) for file in mine} | written
 
     def _commit(self, partial: Path, final: Path, files: dict[str, Fingerprint]) -> None:
-        _write_durably(partial / COMPLETE, json.dumps(files))
+        (partial / COMPLETE).write_text(json.dumps(files))
+        sync(partial / COMPLETE)
         if final.exists():
             shutil.rmtree(final)
-        partial.rename(final)
-        _sync_folder(self.folder)
+        publish(partial, final)
         self._remove_all_but_newest(final)
 
     def _remove_all_but_newest(self, last: Path) -> None:
@@ -202,22 +209,6 @@ def fingerprint(path: Path) -> Fingerprint:
         while block := file.read(1 << 22):
             checksum = zlib.crc32(block, checksum)
     return [path.stat().st_size, checksum]
-
-
-def _write_durably(path: Path, text: str) -> None:
-    with path.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _be_quiet_about_one_process() -> None:

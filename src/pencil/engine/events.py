@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from pencil.durable import write_text
 from pencil.errors import need
 
 Kind = Literal["check", "begin", "step", "epoch", "checkpoint", "stopped", "end"]
@@ -19,8 +21,8 @@ class Event:
     """One thing that happened.
 
     Attributes:
-        kind: What: ``check`` (rows looked at before the run), ``begin``, ``step``,
-            ``epoch`` (with metrics), ``checkpoint``, ``stopped`` (by a signal), ``end``.
+        kind: What: ``check`` (rows looked at before the run), ``begin``, ``step``, ``epoch`` (with metrics),
+            ``checkpoint`` (will be saved now), ``stopped`` (by a signal), ``end``.
         step: Optimiser steps done so far.
         values: What there is to say about it.
     """
@@ -61,20 +63,27 @@ class Events:
 
 
 class JsonLines:
-    """One JSON object per epoch, appended and flushed; a resumed run first drops what it will say again."""
+    """One JSON object per epoch, appended and flushed; a resumed run first drops what it will say again.
+
+    A checkpoint relies on the epochs before it, which are therefore synced before it is saved.
+    """
 
     def __init__(self, path: Path, *, resume_at: int = 0) -> None:
         kept = [line for line in read_json_lines(path) if line["step"] <= resume_at] if resume_at else []
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        partial.replace(path)  # at once, so that a crash here costs no epoch of the past
+        # At once, so that a crash here costs no epoch of the past.
+        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = path.open("a")
+        self._synced = True
 
     def hear(self, event: Event) -> None:
         """Write epochs; steps would be too many."""
         if event.kind == "epoch":
             self._file.write(json.dumps({"step": event.step, **event.values}) + "\n")
             self._file.flush()
+            self._synced = False
+        elif event.kind == "checkpoint" and not self._synced:
+            os.fsync(self._file.fileno())
+            self._synced = True
 
     def close(self) -> None:
         """Close the file."""

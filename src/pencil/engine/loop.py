@@ -331,13 +331,13 @@ class Loop:
         self._guard.require_finite(state)
         if job.checkpoints is not None:
             rows = RowSnapshot(job.learner.store.state(), job.owned.start, at_rest=wait)
+            self._tell("checkpoint")
             if wait:
                 job.checkpoints.save(self.step, state, rows)
             else:
                 job.checkpoints.begin(self.step, state, rows)
                 job.learner.before_write = rows.note
             self._saved_step = self.step
-            self._tell("checkpoint")
         self._saved_at = time.monotonic()
 
     def _progress(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from pencil.algorithm import total_epochs
+from pencil.durable import replacing
 from pencil.engine import LabelLearner
 from pencil.engine.finite import is_finite
 from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
@@ -134,7 +135,8 @@ def load_label_state(learner: LabelLearner, state: Mapping[str, Tensor]) -> None
 
 def save_label_file(learner: LabelLearner, path: Path) -> None:
     """The state as safetensors."""
-    save_file({name: value.contiguous() for name, value in label_state(learner).items()}, path)
+    with replacing(path) as partial:
+        save_file({name: value.contiguous() for name, value in label_state(learner).items()}, partial)
 
 
 def load_label_file(learner: LabelLearner, path: Path) -> None:

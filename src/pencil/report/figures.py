@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, MissingExtraError
 from pencil.report.charts import confidence_chart, heat_chart, line_chart, standalone, verdict_chart
 from pencil.report.contents import Report
@@ -42,10 +43,10 @@ def write_figures(report: Report, folder: Path) -> tuple[list[Path], str | None]
     """Write every chart as SVG and, with the extra ``plots``, as PNG; answers with the files and what is missing."""
     style, files = STYLE.read_text(encoding="utf-8"), []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for figure in figures(report).values():
             files.append(folder / f"{figure.name}.svg")
-            files[-1].write_text(standalone(figure.svg, style), encoding="utf-8")
+            write_text(files[-1], standalone(figure.svg, style))
         try:
             from pencil.report.plots import write_plots
 

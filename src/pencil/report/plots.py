@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pencil.durable import replacing
 from pencil.errors import need
 from pencil.report.charts.heat import STEPS, cell_number, level
 from pencil.report.contents import Report
@@ -36,7 +37,8 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
         )
         draw(report, figure.subplots())
         files.append(folder / f"{name}.png")
-        figure.savefig(files[-1], dpi=150, metadata={"Software": None})
+        with replacing(files[-1]) as partial:
+            figure.savefig(partial, dpi=150, metadata={"Software": None})
     return files
 
 

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from pencil.durable import make_folder, replacing
 from pencil.errors import ConfigError, RunError
 
 
@@ -21,18 +22,14 @@ def writing(path: Path, *endings: str, option: str = "--out") -> Iterator[Path]:
     """Where to write so that ``path`` is whole in the end, or as it was before; refuses other endings."""
     if path.suffix.lower() not in endings:
         raise ConfigError(f"{option} {path}: the ending must be {' or '.join(endings)}")
-    partial = path.with_name(f".partial-{path.name}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.replace(path)
+        make_folder(path.parent)
+        with replacing(path) as partial:
+            yield partial
     except OSError as error:
         raise ConfigError(
             f"{option} {path}: cannot be written ({error.strerror or error}); choose another place"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from pencil.durable import replacing, write_text
 from pencil.errors import RunError
 from pencil.results.files import read_json, read_tensors
 
@@ -50,9 +51,9 @@ def save_model(folder: Path, state: Mapping[str, Any], card: ModelCard) -> None:
     weights = {
         name: value.cpu().contiguous().clone() for name, value in state.items() if isinstance(value, Tensor)
     }
-    save_file(weights, folder / WEIGHTS)
-    text = json.dumps(asdict(card), indent=2, ensure_ascii=False)
-    (folder / CARD).write_text(text + "\n", encoding="utf-8")
+    with replacing(folder / WEIGHTS) as partial:
+        save_file(weights, partial)
+    write_text(folder / CARD, json.dumps(asdict(card), indent=2, ensure_ascii=False) + "\n")
 
 
 def read_card(folder: Path) -> ModelCard:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pencil.durable import make_folder, sync
 from pencil.results.files import damaged
 from pencil.stores import GivenLabels
 
@@ -50,15 +51,18 @@ def save_labels(
 ) -> None:
     """Write one rank's rows, numbered (N,) among those of all ranks, beside the parts of the other ranks.
 
-    Parts that an earlier attempt of this rank left are removed first.
+    Parts that an earlier attempt of this rank left are removed first. All is on disk when this returns.
     """
     place = folder / LABELS
-    place.mkdir(exist_ok=True)
+    make_folder(place)
     for old in place.glob(f"{rank:05d}-*.safetensors"):
         old.unlink()
     for index, order in enumerate(numbers.argsort().split(PIECE)):
         part = _part(numbers, given, rows, ids, order)
-        save_file(part, place / f"{rank:05d}-{index:05d}.safetensors")
+        file = place / f"{rank:05d}-{index:05d}.safetensors"
+        save_file(part, file)
+        sync(file)
+    sync(place)
 
 
 def _part(

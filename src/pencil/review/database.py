@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pencil.durable import sync
 from pencil.errors import RunError
 from pencil.results.decisions import HISTORY, unreadable
 
@@ -54,6 +55,7 @@ class Database:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(QUEUE + HISTORY)
+            sync(path.parent)  # the file itself, where it is new
 
     def close(self) -> None:
         """Let go of the file."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pencil.config import RunConfig
+from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, RunError
 from pencil.results import describe_environment, read_json
 
@@ -59,14 +60,12 @@ class RunDirectory:
 
     def _write_settings(self, config: RunConfig, fingerprint: dict[str, Any] | None) -> None:
         path = self.path
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         if fingerprint is not None:
-            (path / DATA).write_text(json.dumps(fingerprint, indent=2) + "\n")
+            write_text(path / DATA, json.dumps(fingerprint, indent=2) + "\n")
         environment = describe_environment() | {"job": os.environ.get(JOB)}
-        (path / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
-        partial = path / ".config.toml.partial"  # half a config.toml would be another run's settings
-        partial.write_text(config.toml(), encoding="utf-8")
-        partial.rename(path / "config.toml")
+        write_text(path / "environment.json", json.dumps(environment, indent=2) + "\n")
+        write_text(path / "config.toml", config.toml())  # last: a folder that has one is a run
 
     def was_begun_by_this_job(self, config: RunConfig) -> bool:
         """Whether torchrun restarted workers and the run here is the one that they had begun.
@@ -155,6 +154,4 @@ class RunDirectory:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write the result; a run that has one is finished."""
-        partial = self.path / ".summary.json.partial"
-        partial.write_text(json.dumps(summary, indent=2) + "\n")
-        partial.rename(self.path / "summary.json")
+        write_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")

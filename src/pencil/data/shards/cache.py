@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pencil.data.shards.index import Shard
 from pencil.data.shards.remote import CutOffError, fetch
+from pencil.durable import make_folder, publish
 from pencil.errors import DataError
 from pencil.reading import open_plain
 
@@ -59,11 +60,11 @@ class ShardCache:
         return self.folder / f"{identity}-{re.sub(r'[^A-Za-z0-9._-]', '_', shard.name)[-80:]}"
 
     def _fetch(self, shard: Shard, file: Path) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         partial = self.folder / f"{PARTIAL}{os.getpid()}-{time.monotonic_ns()}"
         try:
             fetch(shard.url, partial, lambda path: verify(shard, path))
-            partial.rename(file)
+            publish(partial, file)  # what is here is taken for whole
         except FileNotFoundError as error:
             raise DataError(f"no file {shard.url}") from error
         finally:

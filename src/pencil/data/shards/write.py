@@ -25,6 +25,7 @@ from pencil.data.shards.parquet import scan_parquet
 from pencil.data.shards.remote import fetch
 from pencil.data.shards.samples import Fields, Layout, Scan, integers
 from pencil.data.shards.tar import scan_tar
+from pencil.durable import make_folder, publish, sync
 from pencil.errors import DataError, PencilError
 from pencil.places import is_remote
 
@@ -77,10 +78,13 @@ def _aside(out: Path) -> Iterator[Path]:
     folder = out.with_name(f".{out.name}.partial")
     if folder.exists():
         shutil.rmtree(folder)  # of a process that was killed
-    folder.mkdir(parents=True)
+    make_folder(out.parent)
+    folder.mkdir()
     try:
         yield folder
-        folder.rename(out)
+        for file in folder.iterdir():
+            sync(file)
+        publish(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -185,8 +189,6 @@ class _Building:
         )
         with (self.folder / MANIFEST).open("w", encoding="utf-8") as file:
             json.dump(index.table(), file, ensure_ascii=False, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _check_layout(self, listed: Listed, scan: Scan) -> None:
         for layout in sorted(scan.layouts, key=str):
@@ -225,7 +227,7 @@ def _renumber(split: SplitIndex, table: Sequence[int]) -> None:
     labels, lookup = split.file("labels"), np.asarray(table, dtype="<i8")
     if not len(split):
         return
-    stored = np.memmap(labels, "<i8", mode="r+")
-    for first in range(0, len(stored), CHUNK):
-        stored[first : first + CHUNK] = lookup[stored[first : first + CHUNK]]
-    stored.flush()
+    with labels.open("r+b") as file:
+        while stored := file.read(8 * CHUNK):
+            file.seek(-len(stored), os.SEEK_CUR)
+            file.write(lookup[np.frombuffer(stored, "<i8")].tobytes())

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pencil.durable import make_folder, write_text
 from pencil.engine.events import Event
 
 
@@ -19,7 +20,7 @@ class Tracker(ABC):
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._note = folder / "told.json"
         noted = json.loads(self._note.read_text()) if self._note.exists() else {}
         self._told: int = noted.get("step", 0)
@@ -41,9 +42,7 @@ class Tracker(ABC):
     def note(self, run: str | None, step: int = 0) -> None:
         """Remember the run's name at the tracker and how far it has been told."""
         self._run, self._told = run, step
-        partial = self._note.with_name(f".{self._note.name}.partial")
-        partial.write_text(json.dumps({"run": run, "step": step}))
-        partial.replace(self._note)
+        write_text(self._note, json.dumps({"run": run, "step": step}))
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
