@@ -49,4 +49,4 @@ def test_folders_that_are_made_are_remembered_by_their_parents(tmp_path, monkeyp
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
-    assert synced == [tmp_path, tmp_path / "a"]
+    assert synced == [tmp_path, tmp_path / "a", tmp_path / "a"]

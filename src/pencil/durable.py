@@ -22,10 +22,13 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents; after power loss those that were made are still there."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
+    """Make a folder and its parents where they are missing; after power loss they are still there."""
+    made = [place for place in path.parents if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for place in reversed(missing):
+    for place in (
+        *reversed(made),
+        path,
+    ):  # the folder itself may have been made a moment ago by somebody else
         sync(place.parent)
 
 
