@@ -1,6 +1,8 @@
 """A small problem with a known answer, and everything needed to train on it."""
 
+import contextlib
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,23 @@ def _without_seconds(metrics: Path) -> list[dict[str, Any]]:
     """The metrics of a run but for the one thing two equal runs differ in."""
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+@contextlib.contextmanager
+def _limited(name, value):
+    """This process under one of the system's limits, such as ``RLIMIT_FSIZE``, for a moment."""
+    which = getattr(resource, name)
+    soft, hard = resource.getrlimit(which)
+    resource.setrlimit(which, (value, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(which, (soft, hard))
+
+
+@pytest.fixture(scope="session")
+def limited():
+    return _limited
 
 
 @pytest.fixture(scope="session")

@@ -246,12 +246,19 @@ def test_an_empty_folder_and_a_file_of_that_name_are_no_checkpoints(pair, tmp_pa
     assert len(caught) == 2
 
 
-def test_where_every_checkpoint_is_damaged_there_is_none(pair, tmp_path):
-    shutil.copytree(pair, tmp_path, dirs_exist_ok=True)
-    for path in tmp_path.iterdir():
-        (path / ".metadata").write_bytes(b"")
-    with pytest.warns(UserWarning, match="not used"):
-        assert Checkpoints(tmp_path, RUNTIME).newest() is None
+def test_where_every_checkpoint_is_damaged_all_are_named_and_none_is_removed(pair, tmp_path):
+    folder = tmp_path / "a run" / "checkpoints"
+    shutil.copytree(pair, folder)
+    (folder / "step-0000000001" / ".metadata").write_bytes(b"")
+    (folder / "step-0000000002" / COMPLETE).unlink()
+    told = (
+        r"a run/checkpoints: every checkpoint is damaged \(step-0000000002: complete.json is missing or cut off; "
+        r"step-0000000001: .metadata is missing or differs from what was written\); put back one from a copy, or begin "
+        r"again with: pencil resume '.*a run' --from-start$"
+    )
+    with pytest.raises(RunError, match=told):
+        Checkpoints(folder, RUNTIME).newest()
+    assert names(folder) == ["step-0000000001", "step-0000000002"]
 
 
 @pytest.mark.parametrize("step", [6, 7], ids=["same step", "another step"])
@@ -304,6 +311,15 @@ def test_every_file_is_on_disk_whole_before_the_rename_that_publishes_it(tmp_pat
         name: (path / name).stat().st_size for name in FILES
     }
     assert (tmp_path / "checkpoints").stat().st_ino in synced
+
+
+def test_a_save_without_room_ends_in_the_systems_error_and_leaves_the_one_before(tmp_path, limited):
+    checkpoints = saved(tmp_path, 1)
+    with limited("RLIMIT_FSIZE", 700), pytest.raises(OSError, match="File too large"):
+        checkpoints.save(2, state_of(2), rows_of(2))
+    assert checkpoints.newest() == tmp_path / "step-0000000001"
+    checkpoints.save(2, state_of(2), rows_of(2))
+    assert names(tmp_path) == ["step-0000000001", "step-0000000002"]
 
 
 def test_the_checkpoint_a_run_was_resumed_from_is_not_saved_again(tmp_path):

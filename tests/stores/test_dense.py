@@ -1,9 +1,13 @@
 """The dense store: what is written is read, and nothing else moves."""
 
+import os
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pencil.errors import RunError
 from pencil.stores import DenseStore, RowStore
 
 
@@ -72,3 +76,19 @@ def test_rows_are_scattered_by_the_numbers_they_are_gathered_by():
     store, rows = DenseStore(2, 3), torch.tensor([1], dtype=torch.int32)
     store.scatter(rows, store.gather(rows) + 1)
     assert torch.equal(store.gather(rows), torch.ones(1, 3))
+
+
+def test_a_mapped_store_without_room_is_refused_before_anybody_writes_to_it(tmp_path, limited):
+    """Writing to a mapped file on a full disk would end the process by a signal."""
+    told = r"run: no room for 80,000 bytes of label rows \(File too large\); make room there, or set store"
+    with limited("RLIMIT_FSIZE", 79_999), pytest.raises(RunError, match=told):
+        DenseStore(10_000, 2, tmp_path / "run")
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_mapped_store_has_its_space_from_the_beginning(tmp_path, monkeypatch):
+    taken = []
+    allocate = os.posix_fallocate
+    monkeypatch.setattr(os, "posix_fallocate", lambda *words: (taken.append(words[1:]), allocate(*words)))
+    assert DenseStore(10_000, 2, tmp_path).gather(torch.arange(10_000)).sum() == 0
+    assert taken == [(0, 80_000)]

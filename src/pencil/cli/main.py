@@ -30,6 +30,7 @@ from pencil.cli.ranks import told, until_told
 from pencil.cli.report import report
 from pencil.cli.review import review
 from pencil.errors import ConfigError, NotFiniteError, PencilError
+from pencil.machine import fault_of
 from pencil.places import allowing
 
 run_argument = click.argument("run", type=click.Path(path_type=Path))
@@ -108,7 +109,10 @@ def train(
 @changed_data_option
 @as_json
 @click.option("--quiet", is_flag=True, help="No progress.")
-def resume(run: Path, trust_code: bool, changed_data: bool, json_: bool, quiet: bool) -> None:
+@click.option(
+    "--from-start", is_flag=True, help="Begin again at the first step, whatever checkpoints there are."
+)
+def resume(run: Path, json_: bool, quiet: bool, **allowed: bool) -> None:
     """Continue a stopped or killed RUN exactly where it stood."""
     from pencil.cli.progress import progress
     from pencil.run import RunDirectory, code_in
@@ -117,10 +121,9 @@ def resume(run: Path, trust_code: bool, changed_data: bool, json_: bool, quiet: 
     directory = RunDirectory.open(run)
     if directory.is_finished:
         say(f"{run} is finished already")
-    elif trust_code:
+    elif allowed["trust_code"]:
         tell_code(code_in(directory.config), run)
-    listeners = [] if quiet else [progress()]
-    _report(continue_run(run, listeners, trust_code=trust_code, changed_data=changed_data), json_)
+    _report(continue_run(run, [] if quiet else [progress()], **allowed), json_)
 
 
 @cli.command()
@@ -338,7 +341,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        _fail(f"{error.filename or 'input or output'}: {fault_of(error) or error.strerror or error}")
+    except Exception as error:
+        words = fault_of(error)
+        if words is None:
+            raise
+        _fail(words)
 
 
 def _fail(message: str, show: Callable[[], None] | None = None) -> None:

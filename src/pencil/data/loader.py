@@ -8,9 +8,11 @@ and the parts are put together again in the batch's order.
 from __future__ import annotations
 
 import itertools
+import resource
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from pencil.data.blocks import Blocks
 from pencil.data.examples import Inputs, blocks_of
-from pencil.errors import PencilError
+from pencil.errors import PencilError, RunError
 
 Rows = NDArray[np.int64]
+SPARE, PER_WORKER = 32, 8  # open files: pipes, and tensors under way, each of which takes one
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def _read_ahead(
     inputs: Inputs, tasks: Iterable[Tensor], workers: int, *, pin_memory: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """What the workers fetched, task by task in order."""
+    _check_descriptors(workers)
     loader: DataLoader[Any] = DataLoader(
         _Fetched(inputs),
         # Arrays, made as they are asked for: no row costs a Python object.
@@ -118,6 +122,17 @@ def _read_ahead(
         if isinstance(fetched, PencilError):
             raise fetched
         yield fetched
+
+
+def _check_descriptors(workers: int) -> None:
+    """Refuse workers that would run out of open files: one that cannot hand over a batch says nothing for ever."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used, needed = len(list(Path("/dev/fd").iterdir())), SPARE + PER_WORKER * workers
+    if limit != resource.RLIM_INFINITY and used + needed > limit:
+        raise RunError(
+            f"train.workers = {workers}: they need {needed} open files beside the {used} there are, but the limit is "
+            f"{limit}; raise it (ulimit -n 4096), or use fewer train.workers"
+        )
 
 
 def _whole(batch: Any) -> Any:

@@ -11,6 +11,7 @@ all of torch, and commands that only look at results do without.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import warnings
 import zlib
@@ -65,13 +66,22 @@ class Checkpoints:
             saving.result()
 
     def newest(self) -> Path | None:
-        """The newest whole checkpoint; damaged ones are passed over with a warning."""
+        """The newest whole checkpoint; damaged ones are passed over with a warning, and refused where all are."""
+        damaged: dict[str, str] = {}
         for path in sorted(self.folder.glob("step-*"), reverse=True):
             problem = self._damage(path)
             if problem is None:
                 self._whole = path
+                for name, problem in damaged.items():
+                    warnings.warn(f"checkpoint {name} is not used: {problem}", stacklevel=2)
                 return path
-            warnings.warn(f"checkpoint {path.name} is not used: {problem}", stacklevel=2)
+            damaged[path.name] = problem
+        if damaged:
+            found = "; ".join(f"{name}: {problem}" for name, problem in damaged.items())
+            raise RunError(
+                f"{self.folder}: every checkpoint is damaged ({found}); put back one from a copy, or begin again with: "
+                f"pencil resume {shlex.quote(str(self.folder.parent))} --from-start"
+            )
         return None
 
     def load(self, path: Path, state: State) -> None:
@@ -102,6 +112,7 @@ class Checkpoints:
         return problem or ("another rank found a file damaged" if found[0] else None)
 
     def _save(self, step: int, state: State, rows: RowSnapshot | None, group: Group) -> Path:
+        from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.filesystem import FileSystemWriter
         from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
@@ -114,13 +125,16 @@ class Checkpoints:
             for leftover in self.folder.glob(".step-*.partial"):  # of a process killed while saving
                 shutil.rmtree(leftover)
         self._runtime.barrier(group)
-        dcp_save(
-            dict(state),
-            # DCP would sync its index before the last bytes of it are written; ``_own_files`` syncs all.
-            storage_writer=FileSystemWriter(partial, sync_files=False),
-            process_group=group,
-            no_dist=self._runtime.world_size == 1,
-        )
+        try:
+            dcp_save(
+                dict(state),
+                # DCP would sync its index before the last bytes of it are written; ``_own_files`` syncs all.
+                storage_writer=FileSystemWriter(partial, sync_files=False),
+                process_group=group,
+                no_dist=self._runtime.world_size == 1,
+            )
+        except CheckpointException as error:
+            raise _first_failure(error) from None
         files = self._runtime.gathered(self._own_files(partial, rows), group)
         if self._runtime.is_main:
             self._commit(partial, final, {name: mark for each in files for name, mark in each.items()})

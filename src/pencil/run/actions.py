@@ -34,6 +34,7 @@ from pencil.engine import (
     whole_weights,
 )
 from pencil.errors import ConfigError, DataError, PencilError, RunError
+from pencil.machine import fault_of
 from pencil.results import (
     LabelChunk,
     ModelCard,
@@ -77,12 +78,18 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
         config = with_store(config, prepared.train, runtime)
         training = build_training(config, prepared, directory, runtime)
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
-        with _alone(directory, runtime, lambda: RunDirectory.create(out, config, fingerprint)):
+        alone = _alone(directory, runtime, lambda: RunDirectory.create(out, config, fingerprint))
+        with alone, _faults_told(directory):
             return _carry_on(config, directory, prepared, training, listeners)
 
 
 def resume(
-    out: Path, listeners: Sequence[Listener] = (), *, trust_code: Trust = False, changed_data: bool = False
+    out: Path,
+    listeners: Sequence[Listener] = (),
+    *,
+    trust_code: Trust = False,
+    changed_data: bool = False,
+    from_start: bool = False,
 ) -> RunDirectory:
     """Continue a run exactly where its newest checkpoint left it.
 
@@ -91,17 +98,18 @@ def resume(
         listeners: Who hears of its progress.
         trust_code: Whether code that the run names (data, model) may be imported: True, or the import paths.
         changed_data: Go on where the data is not what the run began with.
+        from_start: Begin again at the first step, whatever checkpoints there are.
     """
     directory = RunDirectory.open(out)
     if directory.is_finished:
         return directory
     config = directory.config
     check_code(code_in(config), trust_code, source=out)
-    with _ranks(config, directory) as runtime, _alone(directory, runtime):
+    with _ranks(config, directory) as runtime, _alone(directory, runtime), _faults_told(directory):
         told = _teller(runtime, listeners)
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
         training = build_training(config, prepared, directory, runtime)
-        return _carry_on(config, directory, prepared, training, listeners)
+        return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
 
 
 def evaluate(
@@ -177,9 +185,12 @@ def _carry_on(
     prepared: Prepared,
     training: Training,
     listeners: Sequence[Listener],
+    *,
+    from_start: bool = False,
 ) -> RunDirectory:
     loop = Loop(training)
-    loop.resume()
+    if not from_start:
+        loop.resume()
     is_main = training.runtime.is_main
     if is_main:
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
@@ -220,6 +231,22 @@ def _ranks(config: RunConfig, directory: RunDirectory) -> Iterator[Runtime]:
         if is_lost_rank(error):
             raise _lost_rank(error, directory) from error
         raise
+
+
+@contextlib.contextmanager
+def _faults_told(directory: RunDirectory) -> Iterator[None]:
+    """What the machine ran out of, in one line; the last checkpoint is as it was."""
+    try:
+        yield
+    except PencilError:
+        raise
+    except Exception as error:
+        words = fault_of(error)
+        if words is None:
+            raise
+        raise RunError(
+            f"{directory.path}: {words}; then continue with: {directory.resume_command}"
+        ) from error
 
 
 def _lost_rank(error: RuntimeError, directory: RunDirectory) -> RunError:

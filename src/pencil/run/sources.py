@@ -51,8 +51,9 @@ from pencil.data import (
     transition_noise,
 )
 from pencil.data.checking import Tell
-from pencil.errors import ConfigError, DataError, PencilError
+from pencil.errors import ConfigError, DataError, PencilError, RunError
 from pencil.imports import import_object
+from pencil.machine import fault_of
 from pencil.run.trusted import with_trusted
 from pencil.stores import GivenLabels
 
@@ -329,6 +330,8 @@ def users_code(field: str, path: str) -> Iterator[None]:
     except PencilError:
         raise
     except Exception as error:  # a user's code may fail in any way
+        if words := fault_of(error):
+            raise RunError(f"{field} = {path!r}: {words}") from error
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if last.filename == __file__ else f" (in {Path(last.filename).name}, line {last.lineno})"
         raise ConfigError(

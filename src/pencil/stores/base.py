@@ -8,6 +8,7 @@ batches.
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import TopRows
+from pencil.durable import make_folder
+from pencil.errors import RunError
 
 CHUNK = 1 << 16  # rows handled at once where all of them are visited,
 ENTRIES = 1 << 24  # unless they are so wide that they have more entries than this
@@ -57,12 +60,22 @@ def rows_at_once(row_width: int) -> int:
 def allocate(shape: tuple[int, ...], dtype: torch.dtype, folder: Path | None = None) -> Tensor:
     """Zeros in memory, or in a file in ``folder`` that the system pages in and out and that ends with the process.
 
-    The file has no name once it is mapped: nothing is left behind, whatever happens.
+    The file has no name once it is mapped: nothing is left behind, whatever happens. Its space is taken before: writing
+    to a mapped file on a full disk would kill the process.
     """
     size = math.prod(shape)
     if folder is None or size == 0:
         return torch.zeros(shape, dtype=dtype)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="rows-") as file:
-        file.truncate(size * dtype.itemsize)
-        return torch.from_file(file.name, shared=True, size=size, dtype=dtype).view(shape)
+    try:
+        make_folder(folder)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="rows-") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size * dtype.itemsize)
+            else:  # macOS
+                file.truncate(size * dtype.itemsize)
+            return torch.from_file(file.name, shared=True, size=size, dtype=dtype).view(shape)
+    except OSError as error:
+        raise RunError(
+            f"{folder}: no room for {size * dtype.itemsize:,} bytes of label rows ({error.strerror or error}); make "
+            "room there, or set store to one that needs less, such as top:8:mapped"
+        ) from error
