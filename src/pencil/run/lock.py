@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from pencil.durable import make_folder
 from pencil.errors import RunError
 
 LOCK = ".lock"
@@ -63,7 +64,7 @@ def _noted(folder: Path) -> Path:
 
 def _opened(folder: Path) -> IO[str]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         # O_NOFOLLOW: the folder may be somebody else's, and a link there would have us write elsewhere.
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
