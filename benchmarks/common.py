@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -27,6 +27,16 @@ def cifar10_folder(cache: Path) -> Path:
             [sys.executable, str(data_folder() / "unpack.py"), str(cache)], check=True, stdout=sys.stderr
         )
     return cache
+
+
+def followed(problems: Iterable[str], what: str) -> list[str]:
+    """All problems, "" for none, while each is told as it comes, with how far it is."""
+    found: list[str] = []
+    for problem in problems:
+        found.append(problem)
+        told = problem or f"{found.count('')} of {len(found)} {what}"
+        print(told, file=sys.stderr, flush=True)
+    return found
 
 
 def finish(figures: Mapping[str, float], *, as_json: bool) -> None:

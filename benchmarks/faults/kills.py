@@ -12,6 +12,7 @@ count.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import shutil
@@ -28,7 +29,7 @@ if __name__ == "__main__":  # the folder of the benchmarks, not the one of this 
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import elastic
-from common import finish
+from common import finish, followed
 
 from faults import work
 from faults.warm import Job, Warm, warm
@@ -73,13 +74,12 @@ def measure(*, quick: bool, seed: int = 0) -> dict[str, int]:
     with warm() as (server, folder):
         work.write_data(folder / "data")
         draw = random.Random(seed)
-        results = [
-            *(each for store in STORES for each in one_process(server, folder, store, amount, draw)),
-            *two_ranks(server, folder, amount.ranks, draw),
-            *under_torchrun(folder, amount.torchrun, draw),
-        ]
-    for problem in filter(None, results):
-        print(problem, file=sys.stderr)
+        points = itertools.chain(
+            *(one_process(server, folder, store, amount, draw) for store in STORES),
+            two_ranks(server, folder, amount.ranks, draw),
+            under_torchrun(folder, amount.torchrun, draw),
+        )
+        results = followed(points, "killed runs ended alike")
     return {"kill_points": len(results), "kill_points_identical": results.count("")}
 
 

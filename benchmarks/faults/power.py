@@ -12,11 +12,12 @@ ends with what it leaves undisturbed: labels, weights and metrics byte for byte,
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 if __name__ == "__main__":  # the folder of the benchmarks, not the one of this file
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from common import finish
+from common import finish, followed
 
 from faults import work
 from faults.disk import Disk, File
@@ -35,7 +36,8 @@ from faults.warm import Warm, warm
 POINTS = {"train": 60, "resume": 50, "labels": 15, "report": 15, "review": 40, "index": 25, "bench": 45}
 QUICK = {"train": 3, "resume": 2, "labels": 1, "report": 1, "review": 2, "index": 1}
 STORE = "top:3:mapped"
-TIMES = ("seconds", "environment")  # what two equal runs of a grid differ in
+# What two equal runs of a grid differ in; a run that ended before it was measured does not repeat its warnings.
+OTHER = ("seconds", "environment", "warnings")
 
 
 def main() -> None:
@@ -55,13 +57,8 @@ def measure(*, quick: bool, seed: int = 0) -> dict[str, int]:
     points = QUICK if quick else POINTS
     with warm() as (server, folder):
         record = record_work(server, folder, tuple(points))
-        problems = [
-            problem
-            for phase, count in points.items()
-            for problem in lose_power(server, record, folder, phase, count, seed)
-        ]
-    for problem in filter(None, problems):
-        print(problem, file=sys.stderr)
+        losses = (lose_power(server, record, folder, phase, count, seed) for phase, count in points.items())
+        problems = followed(itertools.chain.from_iterable(losses), "losses of power left everything whole")
     return {"power_loss_points": len(problems), "power_loss_whole": problems.count("")}
 
 
@@ -160,11 +157,13 @@ def versions_of(found: Sequence[Change], root: Path) -> dict[str, list[tuple[int
     }
 
 
-def lose_power(server: Warm, record: Record, folder: Path, phase: str, count: int, seed: int) -> list[str]:
+def lose_power(
+    server: Warm, record: Record, folder: Path, phase: str, count: int, seed: int
+) -> Iterator[str]:
     """What was wrong after each of some moments of a phase; "" where nothing was."""
     first, last = record.span(phase)
     draw = random.Random(f"{seed} {phase}")
-    disk, done, problems = Disk(record.root), 0, list[str]()
+    disk, done = Disk(record.root), 0
     for number, position in enumerate(sorted(draw.randint(first + 1, last) for _ in range(count))):
         disk.apply(record.changes[done:position])
         done, place = position, folder / f"{phase}-{number}"
@@ -174,9 +173,8 @@ def lose_power(server: Warm, record: Record, folder: Path, phase: str, count: in
             marks = sorted(record.marks(position))
             saved = sorted(disk.synced_names(record.root / "run" / "checkpoints"))
             wrong = server.call("faults.power:go_on", phase, str(folder), str(place), marks, saved)
-        problems.append("; ".join(f"{phase}, after change {position}: {each}" for each in wrong))
+        yield "; ".join(f"{phase}, after change {position}: {each}" for each in wrong)
         shutil.rmtree(place)
-    return problems
 
 
 def torn_files(record: Record, position: int, place: Path) -> list[str]:
@@ -262,7 +260,7 @@ def continue_bench(data: str, place: Path, undisturbed: Path, marks: list[str]) 
 def results(file: Path) -> list[dict[str, Any]]:
     """The lines of a grid, without what two equal runs differ in."""
     lines = map(json.loads, file.read_text().splitlines())
-    return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
+    return [{name: value for name, value in line.items() if name not in OTHER} for line in lines]
 
 
 CONTINUE = {
