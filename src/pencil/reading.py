@@ -36,7 +36,8 @@ def open_plain(path: Path, *, error: type[PencilError] = DataError) -> BinaryIO:
 def read_bytes(path: Path, *, limit: int, error: type[PencilError] = DataError) -> bytes:
     """The content of a plain file of at most ``limit`` bytes."""
     with open_plain(path, error=error) as file:
-        content = file.read(limit + 1)
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(min(limit, size) + 1)  # which takes room for as much as is asked for
     if len(content) > limit:
         raise error(
             f"{path}: is larger than {limit:,} bytes, which no such file needs; check where it came from"

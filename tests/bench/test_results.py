@@ -47,3 +47,14 @@ def test_parquet_holds_the_same(tmp_path):
     write_parquet(tmp_path / "results.parquet", lines)
     found = parquet.read_table(tmp_path / "results.parquet").to_pylist()
     assert [{**each, "environment": json.loads(each["environment"])} for each in found] == lines
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"noise": 1}, {"data": None}, {"seed": "0"}, {"method": ["a"]}, {"test_last": "high"}, {"seconds": [1]}],
+)
+def test_a_line_of_another_form_is_refused(tmp_path, change):
+    line = {"data": "a", "noise": "n", "method": "m", "variant": "default", "seed": 0, "test_last": 0.5}
+    (tmp_path / "results.jsonl").write_text(json.dumps(line | change) + "\n")
+    with pytest.raises(RunError, match="does not hold results of pencil bench"):
+        read_results(tmp_path)

@@ -90,7 +90,7 @@ def test_choices_come_back_with_disputes_and_open_tasks_apart(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,label", "cannot be read as JSON .*; export the project as JSON"),
+        ("id,label", "is not valid JSON .*; export the project as JSON"),
         ('{"tasks": []}', "holds no tasks with annotations; export the project as JSON"),
         ('[{"image": "a.png", "label": "cat"}]', r"no tasks with annotations; .*\(not JSON-MIN or CSV\)"),
         (
@@ -109,3 +109,23 @@ def test_another_file_is_refused_with_the_remedy(tmp_path, text, words):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"absent.json: cannot be read"):
         read_choices(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        "null",
+        "[1]",
+        '[{"result": 1}]',
+        '[{"result": ["x"]}]',
+        '[{"result": [{"type": "choices", "from_name": "label"}]}]',
+        '[{"result": [{"type": "choices", "from_name": "label", "value": {"choices": "cat"}}]}]',
+        '[{"result": [{"type": "choices", "from_name": "label", "value": {"choices": [1]}}]}]',
+    ],
+)
+def test_annotations_of_another_form_are_refused_with_their_task(tmp_path, annotations):
+    (tmp_path / "export.json").write_text(f'[{{"annotations": {annotations}, "data": {{"pencil_id": "a"}}}}]')
+    with pytest.raises(
+        DataError, match="task 1: its annotations are not as Label Studio writes them; export"
+    ):
+        read_choices(tmp_path / "export.json")

@@ -1,12 +1,12 @@
 """What is gathered from a run: whole and cut rows, data that is there, gone or changed."""
 
 import shutil
+from contextlib import nullcontext
 
 import pytest
 import torch
 
-from pencil.errors import RunError
-from pencil.report import gather
+from pencil.report import gather, page, write_figures
 from pencil.report import source as source_module
 from pencil.report.tables import class_rows, confusions
 from pencil.report.words import advice, headline, story, vanished
@@ -94,11 +94,16 @@ def test_data_that_changed_since_the_run_is_refused_or_not_shown(image_run, tmp_
 
 
 @pytest.mark.parametrize("metrics", ["", "{broken\n"])
-def test_a_run_without_epochs_is_refused(make_run, random_rows, tmp_path, metrics):
+def test_a_run_without_epochs_is_told_without_them(make_run, random_rows, tmp_path, metrics):
     folder = make_run(tmp_path / "run", *random_rows(20, 3))
     (folder / "metrics.jsonl").write_text(metrics)
-    with pytest.raises(RunError, match=r"metrics\.jsonl .*train again"):
-        gathered(folder, read_data=False)
+    expected = pytest.warns(UserWarning, match=r"1 of 1 lines cannot be read") if metrics else nullcontext()
+    with expected:
+        told = gathered(folder, read_data=False)
+    assert told.notes == ["Without the course of training, for metrics.jsonl tells of no epoch."]
+    assert "for epochs that are not on record" in story(told)[0]
+    assert "No epoch is on record" in page(told)
+    write_figures(told, tmp_path / "figures")
 
 
 def test_the_words_say_what_was_found(make_run, random_rows, tmp_path):

@@ -1,5 +1,8 @@
 """Decisions laid over learned labels."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 import torch
 
@@ -88,3 +91,53 @@ def test_nothing_decided_changes_nothing():
     whole = torch.rand(3, 4)
     none = torch.empty(0, dtype=torch.int64)
     assert torch.equal(certain(whole, none, none), whole)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "action", "label"),
+    [
+        (2, b"id 2", "changed", 4),
+        (2, b"id 2", "changed", -1),
+        (2, b"id 2", "changed", None),
+        (2, b"id 2", "changed", "a"),
+        (2, b"id 2", "dropped", 1),
+        (2, "id 2", "kept", 0),
+        (-1, b"id 2", "kept", 0),
+        ("x", b"id 2", "kept", 0),
+        (5, b"id 5", "kept", 0),
+        (7, b"id 7", "kept", 0),
+    ],
+)
+def test_decisions_that_no_review_made_are_one_error(reviewed, row, name, action, label):
+    database = Database(reviewed / "review.sqlite")
+    with database.writing():
+        database.run(ENTRY, (9, row, name, 1, action, label, "t9"))
+    database.close()
+    with pytest.raises(RunError, match=r"review\.sqlite.*(restore it from a copy|move it away)"):
+        list(with_decisions(chunks(), reviewed))
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS entry, x AS row FROM n"
+COLUMNS = "entry, row, id, action, label"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "CREATE TABLE other (x)",
+        f"CREATE VIEW history AS {ENDLESS}",
+        "CREATE VIRTUAL TABLE history USING fts5 (entry, row, id, action, label, undoes)",
+        "CREATE TABLE history (entry INTEGER PRIMARY KEY, row, id, action)",
+        f"CREATE TABLE history ({COLUMNS}, undoes)",
+        f"CREATE TABLE history ({COLUMNS}, undoes UNIQUE, more AS (zeroblob(1000000000)))",
+    ],
+)
+def test_a_file_of_another_making_is_refused(tmp_path, schema):
+    with closing(sqlite3.connect(tmp_path / "review.sqlite")) as made:
+        made.execute(schema)
+    expected = "was not|is not a file that pencil review wrote|no such"
+    if "more AS" in schema:
+        assert list(read_decisions(tmp_path)) == []  # what is not asked for is not computed
+        return
+    with pytest.raises(RunError, match=expected):
+        list(read_decisions(tmp_path))

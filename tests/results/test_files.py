@@ -1,6 +1,7 @@
 """Tables are written whole or not at all; a damaged result says how to make it anew."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -63,3 +64,19 @@ def test_what_is_damaged_says_how_to_write_it_again(tmp_path, read, content):
         RunError, match=r"result cannot be read .*rm -f '.*summary.json' && pencil resume '.*a run'"
     ):
         read(file)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[1]", b'"a"', b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}", b"{}x", b'{"a": "\\ud800"}']
+)
+def test_json_that_is_no_plain_object_is_one_error(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"a\.json.* (cannot be read|is not valid JSON)"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("read", [read_json, read_tensors])
+def test_a_pipe_is_not_waited_for(tmp_path, read):
+    os.mkfifo(tmp_path / "result")
+    with pytest.raises(RunError, match=r"result cannot be read \(is not a plain file"):
+        read(tmp_path / "result")

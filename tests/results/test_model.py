@@ -90,3 +90,47 @@ def test_a_plain_module_predicts_the_same_without_this_package(tmp_path):
     with open(table, newline="") as file:  # noqa: PTH123
         told = [[float(row[f"p_{name}"]) for name in range(3)] for row in csv.DictReader(file)]
     torch.testing.assert_close(torch.tensor(plain), torch.tensor(told), atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", 1),
+        ("name", None),
+        ("args", []),
+        ("input_shape", None),
+        ("input_shape", []),
+        ("input_shape", [0]),
+        ("input_shape", [3, -1]),
+        ("input_shape", [1 << 20, 1 << 20]),
+        ("input_shape", [1, 1, 1, 1, 1]),
+        ("input_shape", [3.5]),
+        ("input_shape", "3"),
+        ("class_names", []),
+        ("class_names", "ab"),
+        ("class_names", ["a", 1]),
+        ("mean", None),
+        ("mean", [0.0]),
+        ("mean", [0.0, 1.0, float("nan")]),
+        ("std", [1.0, 1.0, 0.0]),
+        ("std", "abc"),
+        ("crop", 0),
+        ("crop", "8"),
+    ],
+)
+def test_a_card_that_no_run_wrote_is_one_error(tmp_path, field, value):
+    save_model(tmp_path, {}, CARD)
+    card = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(card | {field: value}))
+    with pytest.raises(RunError, match=r"model\.json cannot be read \(.*write the results again"):
+        read_card(tmp_path)
+
+
+def test_a_card_may_lack_what_is_optional_and_say_more(tmp_path):
+    card = {"name": "m", "args": {}, "input_shape": [3], "class_names": ["a"], "made_by": "a later version"}
+    (tmp_path / "model.json").write_text(json.dumps(card))
+    assert read_card(tmp_path) == ModelCard(name="m", args={}, input_shape=(3,), class_names=("a",))
+    del card["args"]
+    (tmp_path / "model.json").write_text(json.dumps(card))
+    with pytest.raises(RunError, match=r"args: "):
+        read_card(tmp_path)

@@ -1,7 +1,10 @@
 """Labels on disk: what every rank wrote comes back in the order of the rows, each once."""
 
+import os
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from pencil.errors import RunError
 from pencil.results import SavedLabels, save_labels
@@ -83,4 +86,75 @@ def test_no_labels_and_cut_off_labels_say_what_to_do(tmp_path):
     part = next((tmp_path / "labels").iterdir())
     part.write_bytes(part.read_bytes()[:-5])
     with pytest.raises(RunError, match=r"labels cannot be read .*pencil resume"):
+        SavedLabels(tmp_path, 3)
+
+
+HALF = torch.full((7, 3), 1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("row", None),
+        ("row", torch.arange(7.0)),
+        ("row", torch.arange(7).flip(0)),
+        ("row", torch.arange(-1, 6)),
+        ("row", torch.zeros(7, dtype=torch.int64)),
+        ("row", torch.tensor(3)),
+        ("row", torch.arange(6)),
+        ("id_ends", None),
+        ("id_ends", torch.arange(7).flip(0)),
+        ("id_ends", torch.arange(7) * 1000),
+        ("id_ends", torch.arange(7) - 3),
+        ("id_ends", torch.arange(7, dtype=torch.int32)),
+        ("ids", None),
+        ("ids", torch.zeros(2, 2, dtype=torch.uint8)),
+        ("given", None),
+        ("given", torch.tensor([0, 1, 2, 3, 0, 1, 2])),
+        ("given", torch.tensor([0, 1, 2, -1, 0, 1, 2])),
+        ("given", torch.zeros(7)),
+        ("given", torch.ones(7, 2)),
+        ("given", torch.full((7, 3), float("nan"))),
+        ("trusted", torch.ones(7)),
+        ("trusted", torch.ones(6, dtype=torch.bool)),
+        ("rows/values", None),
+        ("rows/values", torch.ones(7, 4)),
+        ("rows/values", torch.ones(7, 3, dtype=torch.float64)),
+        ("rows/values", torch.ones(6, 3)),
+        ("rows/values", torch.ones(7)),
+    ],
+)
+def test_a_part_that_no_run_wrote_is_one_error(tmp_path, name, tensor):
+    save_labels(tmp_path, torch.arange(7), GivenLabels.of(LABELS), {"values": HALF}, IDS)
+    (part,) = (tmp_path / "labels").glob("*.safetensors")
+    tensors = {key: value for key, value in load_file(part).items() if key != name}
+    save_file(tensors if tensor is None else tensors | {name: tensor}, part)
+    with pytest.raises(RunError, match=r"labels cannot be read \(.*write the results again"):
+        SavedLabels(tmp_path, 3, {"values": torch.empty(0, 3)}).rows(0, 7)
+
+
+def test_parts_that_are_not_alike_are_one_error(tmp_path):
+    save(tmp_path, [[0, 1, 2], [3, 4, 5, 6]])
+    save_labels(
+        tmp_path,
+        torch.arange(3),
+        GivenLabels.of(LABELS[:3], 3, torch.ones(3)),
+        {name: value[:3] for name, value in ROWS.items()},
+        IDS[:3],
+    )
+    with pytest.raises(RunError, match=r"its parts are not alike"):
+        SavedLabels(tmp_path, 3).rows(0, 7)
+
+
+def test_other_tensors_are_passed_over(tmp_path):
+    save(tmp_path, [[0, 1, 2, 3, 4, 5, 6]])
+    (part,) = (tmp_path / "labels").glob("*.safetensors")
+    save_file(load_file(part) | {"more": torch.tensor(1.0)}, part)
+    assert SavedLabels(tmp_path, 3).rows(0, 7).ids == IDS
+
+
+def test_a_pipe_among_the_parts_is_not_waited_for(tmp_path):
+    (tmp_path / "labels").mkdir()
+    os.mkfifo(tmp_path / "labels" / "00000-00000.safetensors")
+    with pytest.raises(RunError, match=r"is not a plain file"):
         SavedLabels(tmp_path, 3)

@@ -65,3 +65,9 @@ def test_alarms_are_all_listed():
     ]
     assert [sentence.split()[0] for sentence in alarms(metrics, num_rows=10)] == ["labels", "90%"]
     assert alarms([line(1)], num_rows=10) == []
+
+
+def test_a_run_whose_metrics_are_lost_has_a_summary_that_says_so():
+    summary = summarize([], num_rows=10, labels_changed=4)
+    assert (summary["examples"], summary["labels_changed"], summary["last"]) == (10, 4, {})
+    assert summary["alarms"][0].startswith("the metrics of all epochs are lost")

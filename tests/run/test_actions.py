@@ -1,6 +1,7 @@
 """What one can do with a run."""
 
 import json
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -296,3 +297,19 @@ def test_a_method_that_needs_whole_rows_refuses_cut_ones(make_config, tmp_path, 
     monkeypatch.setattr("pencil.methods.CrossEntropy.row_width", lambda self, classes: classes)
     with pytest.raises(ConfigError, match=r"store: 'top:2' cuts rows, .*'cross_entropy'.* dense"):
         train(make_config(store="top:2").model_copy(update={"method": CrossEntropy()}), tmp_path)
+
+
+@pytest.mark.parametrize("metrics", [None, "", "{broken\n"])
+def test_lost_metrics_do_not_wedge_a_run(make_config, tmp_path, metrics):
+    directory = train(make_config(), tmp_path / "run")
+    before, changed = believed(directory)[2], directory.summary["labels_changed"]
+    directory.metrics.unlink()
+    if metrics is not None:
+        directory.metrics.write_text(metrics)
+    (directory.path / "summary.json").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = resume(directory.path)
+    assert again.summary["labels_changed"] == changed
+    assert again.summary["alarms"][0].startswith("the metrics of all epochs are lost")
+    assert torch.equal(believed(again)[2], before)

@@ -44,9 +44,10 @@ def test_an_unfinished_run_says_how_to_go_on(make_config, tmp_path):
     for ask in (directory.require_finished, lambda: directory.summary):
         with pytest.raises(RunError, match=r"is not finished; continue it with: pencil resume '.*my run'"):
             ask()
-    directory.write_summary({"examples": 3})
+    summary = {"examples": 3, "labels_changed": 1, "last": {}, "seconds": 0.5, "alarms": [], "more": [1]}
+    directory.write_summary(summary)
     assert directory.is_finished
-    assert directory.summary == {"examples": 3}
+    assert directory.summary == summary
 
 
 @pytest.mark.parametrize("text", ["seed = ", "sed = 1"])

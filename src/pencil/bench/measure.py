@@ -14,7 +14,7 @@ from torch import Tensor
 from pencil.config import RunConfig
 from pencil.data import Examples
 from pencil.durable import write_text
-from pencil.engine import predictions, read_json_lines
+from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
 from pencil.results import describe_environment, read_json
 from pencil.run import RunDirectory, Trust, code_in, learned_labels, own_examples, resume, train
@@ -50,7 +50,7 @@ def measure(directory: RunDirectory, trust_code: Trust = False) -> dict[str, Any
     """What a finished run's line in the results says besides which cell it is; shares from 0 to 1."""
     config, summary = directory.config, directory.summary
     examples = own_examples(directory, trust_code=trust_code).train
-    metrics = read_json_lines(directory.metrics)
+    metrics = read_metrics(directory.metrics)
     environment = {name: value for name, value in describe_environment().items() if name != "command"}
     return {
         "test_last": summary["last"].get("test_accuracy"),
@@ -59,7 +59,7 @@ def measure(directory: RunDirectory, trust_code: Trust = False) -> dict[str, Any
         **_labels(directory, config, examples, trust_code),
         "examples": len(examples),
         "seconds": summary["seconds"],
-        "forward_passes": sum(line["forward_passes"] for line in metrics),
+        "forward_passes": sum(line.get("forward_passes", 0) for line in metrics),
         "alarms": summary["alarms"],
         "version": environment.pop("pencil"),
         "environment": environment,

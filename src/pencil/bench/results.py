@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pencil.durable import sync, write_text
 from pencil.engine import read_json_lines
@@ -29,12 +31,39 @@ def read_results(path: Path) -> list[Line]:
     if not file.is_file():
         raise RunError(f"{path}: no results there; give the folder that pencil bench wrote, or its {RESULTS}")
     try:
-        lines = {key_of(line): line for line in read_json_lines(file)}
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        lines = read_json_lines(file)
+        for line in lines:
+            _Result.model_validate(line)
+    except (ValidationError, RunError) as error:
         raise RunError(
-            f"{file} does not hold results of pencil bench ({error!r}); give its {RESULTS}"
+            f"{file} does not hold results of pencil bench ({str(error)[:300]}); give its {RESULTS}"
         ) from error
-    return list(lines.values())
+    return list({key_of(line): line for line in lines}.values())
+
+
+_Figure = Annotated[float, Field(allow_inf_nan=False)] | None
+
+
+class _Result(BaseModel):
+    """What a line must tell, and of what kind its figures are; it tells more."""
+
+    model_config = ConfigDict(strict=True)
+
+    data: str
+    noise: str
+    method: str
+    variant: str
+    seed: int
+    test_last: _Figure = None
+    test_best: _Figure = None
+    validation_last: _Figure = None
+    labels_before: _Figure = None
+    labels_after: _Figure = None
+    precision: _Figure = None
+    recall: _Figure = None
+    f1: _Figure = None
+    seconds: _Figure = None
+    forward_passes: _Figure = None
 
 
 class ResultsFile:

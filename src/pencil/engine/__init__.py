@@ -2,9 +2,10 @@
 
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
-from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard, read_json_lines
+from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard
 from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop
+from pencil.engine.metrics import read_json_lines, read_metrics
 from pencil.engine.parallel import is_sharded, whole_weights
 from pencil.engine.runtime import Runtime, is_lost_rank
 from pencil.engine.trackers import Mlflow, WeightsAndBiases
@@ -31,5 +32,6 @@ __all__ = [
     "is_sharded",
     "predictions",
     "read_json_lines",
+    "read_metrics",
     "whole_weights",
 ]

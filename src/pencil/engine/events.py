@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pencil.durable import write_text
+from pencil.engine.metrics import usable_lines
 from pencil.errors import need
 
 Kind = Literal["check", "begin", "step", "epoch", "checkpoint", "stopped", "end"]
@@ -69,7 +70,8 @@ class JsonLines:
     """
 
     def __init__(self, path: Path, *, resume_at: int = 0) -> None:
-        kept = [line for line in read_json_lines(path) if line["step"] <= resume_at] if resume_at else []
+        kept = usable_lines(path, _has_step) if resume_at else []
+        kept = [line for line in kept if line["step"] <= resume_at]
         # At once, so that a crash here costs no epoch of the past.
         write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = path.open("a")
@@ -90,12 +92,8 @@ class JsonLines:
         self._file.close()
 
 
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a JSON-lines file; a last line cut off by a crash is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+def _has_step(line: Mapping[str, Any]) -> bool:
+    return type(line.get("step")) is int
 
 
 class TensorBoard:

@@ -6,7 +6,6 @@ row again; the prediction is a choice of the control ``label``, with the confide
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from xml.sax.saxutils import quoteattr
 from pencil._version import __version__
 from pencil.errors import DataError
 from pencil.integrations.rows import LabelRow
+from pencil.reading import MB, read_json
 
 CONTROL = "label"
+EXPORT_BYTES = 2048 * MB  # millions of tasks
 ID = "pencil_id"  # "id" is the task's own in Label Studio's tables
 Shown = Literal["image", "text"]
 
@@ -70,7 +71,13 @@ def read_choices(path: Path) -> Choices:
     """The choices in a JSON export of a project whose tasks ``task`` made."""
     chosen: dict[str, set[str]] = defaultdict(set)
     for number, found in enumerate(_tasks(path), start=1):
-        chosen[_id(found, number, path)].update(_choices(found))
+        name = _id(found, number, path)
+        try:
+            chosen[name].update(_choices(found))
+        except (AttributeError, KeyError, TypeError) as error:  # lists and objects that are something else
+            raise DataError(
+                f"{path}, task {number}: its annotations are not as Label Studio writes them; export the project again"
+            ) from error
     return Choices(
         labels={name: next(iter(classes)) for name, classes in chosen.items() if len(classes) == 1},
         disputed={name: tuple(sorted(classes)) for name, classes in chosen.items() if len(classes) > 1},
@@ -80,9 +87,9 @@ def read_choices(path: Path) -> Choices:
 
 def _tasks(path: Path) -> list[dict[str, Any]]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as JSON ({error}); export the project as JSON") from error
+        found = read_json(path, limit=EXPORT_BYTES)
+    except DataError as error:
+        raise DataError(f"{error}; export the project as JSON") from error
     whole = isinstance(found, list) and all(
         isinstance(each, dict) and "annotations" in each for each in found
     )
@@ -95,7 +102,8 @@ def _tasks(path: Path) -> list[dict[str, Any]]:
 
 
 def _id(found: Mapping[str, Any], number: int, path: Path) -> str:
-    name = found.get("data", {}).get(ID)
+    data = found.get("data")
+    name = data.get(ID) if isinstance(data, dict) else None
     if not isinstance(name, str):
         raise DataError(
             f"{path}, task {number}: has no data.{ID}; give the export of tasks that pencil export wrote"
@@ -108,4 +116,7 @@ def _choices(found: Mapping[str, Any]) -> Iterator[str]:
     for annotation in found["annotations"]:
         for result in [] if annotation.get("was_cancelled") else annotation.get("result", []):
             if result.get("type") == "choices" and result.get("from_name") == CONTROL:
-                yield from result["value"]["choices"]
+                choices = result["value"]["choices"]
+                if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+                    raise TypeError("choices are names")
+                yield from choices

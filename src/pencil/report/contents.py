@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pencil.engine import read_json_lines
-from pencil.errors import RunError
+from pencil.engine import read_metrics
 from pencil.report.counts import LabelCounts, TruthCounts
 from pencil.report.curves import Line
 from pencil.report.findings import find
 from pencil.report.matrix import Transition, transition
 from pencil.report.source import Example, Source
 from pencil.report.text import shown
-from pencil.results import VERDICTS, VerdictRule, read_json
+from pencil.results import VERDICTS, VerdictRule
 from pencil.run import RunDirectory, learned_labels
+
+NO_EPOCHS = "Without the course of training, for metrics.jsonl tells of no epoch."
 
 
 @dataclass(frozen=True)
@@ -88,34 +89,23 @@ def gather(
     if source.rows is None:
         found.counts.truth = TruthCounts()
     (corrections, reviews), note = source.pictured([found.corrections, found.reviews])
-    config = directory.config
+    config, lines = directory.config, read_metrics(directory.metrics)
     return Report(
         run=shown(str(directory.path), 1000),
         finished=_day(directory),
         summary=directory.summary,
-        environment=read_json(directory.path / "environment.json"),
+        environment=directory.environment,
         settings=config.table(),
         toml=config.toml(),
         class_names=tuple(shown(name) for name in names),
-        lines=_epochs(directory),
+        lines=[*lines],
         rule=rule,
         counts=found.counts,
         transition=transition(found.counts),
         corrections=corrections,
         reviews=reviews,
-        notes=[] if note is None else [note],
+        notes=[*([] if note is None else [note]), *([] if lines else [NO_EPOCHS])],
     )
-
-
-def _epochs(directory: RunDirectory) -> list[Line]:
-    remedy = "restore the file, or train again"
-    try:
-        lines: list[Line] = [*read_json_lines(directory.metrics)]
-    except (OSError, ValueError) as error:
-        raise RunError(f"{directory.metrics} cannot be read ({error}); {remedy}") from error
-    if not lines:
-        raise RunError(f"{directory.metrics} tells of no epoch; {remedy}")
-    return lines
 
 
 def _day(directory: RunDirectory) -> str:

@@ -80,7 +80,11 @@ def _changes(report: Report) -> Figure:
     lines = thinned(report.lines)
     changed = curve(lines, "labels_changed", "Changed")
     title = "Labels that differ from the given ones, by epoch"
-    words = f"{int(changed.points[-1][1]):,} after the last epoch."
+    words = (
+        f"{int(changed.points[-1][1]):,} after the last epoch."
+        if changed.points
+        else "No epoch is on record."
+    )
     svg = line_chart(
         "changes",
         title,

@@ -67,7 +67,9 @@ def _accuracy(report: Report, axes: Any) -> None:
 def _draw(axes: Any, report: Report, curves: list[Curve]) -> None:
     for index, span in enumerate(spans(report.lines)):
         axes.axvspan(span.first - 0.5, span.last + 0.5, color=("#f2f2f2", "#e2e8ee")[index % 2], linewidth=0)
-        axes.annotate(span.name, (span.first - 0.4, 1.01), xycoords=("data", "axes fraction"), fontsize=8)
+        name = span.name.replace("$", r"\$")  # "$" would begin a formula
+        axes.annotate(name, (span.first - 0.4, 1.01), xycoords=("data", "axes fraction"), fontsize=8)
+    curves = [each for each in curves if each.points]
     for index, each in enumerate(curves):
         epochs, values = zip(*each.points, strict=True)
         axes.plot(
@@ -85,7 +87,6 @@ def _draw(axes: Any, report: Report, curves: list[Curve]) -> None:
 
 def _transition(report: Report, axes: Any) -> None:
     matrix = report.transition
-    # "$" would begin a formula
     names = [clipped(report.class_names[index], 22).replace("$", r"\$") for index in matrix.classes]
     shades = [[level(share) for share in row] for row in matrix.shares]
     axes.imshow(shades, cmap="Blues", vmin=0, vmax=len(STEPS) + 1)

@@ -39,10 +39,11 @@ def story(report: Report) -> list[str]:
 
 def _done(report: Report) -> str:
     phases = listed([f"{span.name} {span.last - span.first + 1}" for span in spans(report.lines)])
+    epochs = f"{count(len(report.lines), 'epoch')} ({phases})" if phases else "epochs that are not on record"
     settings = report.settings
     return (
         f"The network {settings['model']['name']} was trained on {count(report.counts.rows, 'example')} of "
-        f"{count(len(report.class_names), 'class', 'classes')} for {count(len(report.lines), 'epoch')} ({phases}) "
+        f"{count(len(report.class_names), 'class', 'classes')} for {epochs} "
         f"with the method {settings['method']['name']}."
     )
 

@@ -2,7 +2,7 @@
 
 from pencil.results.decisions import Decision, last_entry, read_decisions, was_reviewed, with_decisions
 from pencil.results.environment import describe_environment
-from pencil.results.files import read_json, writing
+from pencil.results.files import damaged, read_json, writing
 from pencil.results.labels import LabelChunk, write_labels
 from pencil.results.model import ModelCard, load_weights, read_card, save_model
 from pencil.results.saved import SavedLabels, save_labels
@@ -19,6 +19,7 @@ __all__ = [
     "ModelCard",
     "SavedLabels",
     "VerdictRule",
+    "damaged",
     "describe_environment",
     "last_entry",
     "load_weights",

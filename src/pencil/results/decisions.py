@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from pencil.results.labels import LabelChunk
 REVIEW = "review.sqlite"
 ACCEPTED, KEPT, CHANGED, DROPPED = DECISIONS = ("accepted", "kept", "changed", "dropped")
 SKIPPED, UNDONE = "skipped", "undone"
+MOST_BYTES = 16 << 20  # of one value in the file
 
 # version counts a row's decisions and undos: of two decisions on the same state one is refused. A skip has none.
 # ticket is the client's own name for what it asks: a request sent twice is carried out once.
@@ -83,12 +85,29 @@ def last_entry(folder: Path) -> int:
         return int(history.execute("SELECT COALESCE(MAX(entry), 0) FROM history").fetchone()[0])
 
 
-def read_decisions(folder: Path, entry: int | None = None) -> Iterator[Decision]:
-    """The decisions that stand, in the order of rows: now, or as they stood after an entry."""
-    until = last_entry(folder) if entry is None else entry
+def read_decisions(
+    folder: Path, entry: int | None = None, *, num_classes: int | None = None
+) -> Iterator[Decision]:
+    """The decisions that stand, in the order of rows: now, or as they stood after an entry.
+
+    Raises:
+        RunError: A row stands twice or has a label beyond ``num_classes``; None admits any.
+    """
+    until, previous = last_entry(folder) if entry is None else entry, -1
     with reading(folder) as history:
         for row, name, action, label in history.execute(_STANDING, (until, *DECISIONS, until)):
-            yield Decision(row, bytes(name).decode("utf-8", "surrogateescape"), action, label)
+            known = label is None if action == DROPPED else _is_class(label, num_classes)
+            if type(row) is not int or row <= previous or not isinstance(name, bytes) or not known:
+                raise RunError(
+                    f"{folder / REVIEW}: row {row!r} is {action} as {label!r}, which no review of this run says; "
+                    "restore it from a copy, or move it away"
+                )
+            yield Decision(row, name.decode("utf-8", "surrogateescape"), action, label)
+            previous = row
+
+
+def _is_class(label: object, num_classes: int | None) -> bool:
+    return isinstance(label, int) and label >= 0 and (num_classes is None or label < num_classes)
 
 
 def with_decisions(chunks: Iterable[LabelChunk], folder: Path) -> Iterator[LabelChunk]:
@@ -100,15 +119,22 @@ def with_decisions(chunks: Iterable[LabelChunk], folder: Path) -> Iterator[Label
     if not was_reviewed(folder):
         yield from chunks
         return
-    decided, first = read_decisions(folder), 0
-    waiting = next(decided, None)
+    first, decided, waiting = 0, None, None
     for chunk in chunks:
+        if decided is None:
+            decided = read_decisions(folder, num_classes=chunk.num_classes)
+            waiting = next(decided, None)
         mine = []
         while waiting is not None and waiting.row < first + len(chunk.ids):
             mine.append(waiting)
             waiting = next(decided, None)
         yield _decided(chunk, mine, first)
         first += len(chunk.ids)
+    if waiting is not None:
+        raise RunError(
+            f"{folder / REVIEW}: row {waiting.row} was decided, but the run has {first} rows; the review belongs to "
+            "another run: move it away"
+        )
 
 
 def _decided(chunk: LabelChunk, decisions: list[Decision], first: int) -> LabelChunk:
@@ -145,16 +171,47 @@ def certain(distribution: Rows, places: Tensor, labels: Tensor) -> Rows:
 
 @contextlib.contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The review of a run, to read."""
+    """The review of a run, to read: a plain table, whoever made the file."""
     path = folder / REVIEW
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
+            restrain(history)
+            _check_table(history, path)
             yield history
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # text in the file may be no text
         raise unreadable(path, error) from error
 
 
-def unreadable(path: Path, error: sqlite3.Error) -> RunError:
+def restrain(connection: sqlite3.Connection) -> None:
+    """Keep a file of somebody else from calling functions by its schema, and from values without end."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+
+
+def _check_table(history: sqlite3.Connection, path: Path) -> None:
+    """Refuse a view, which may never end, a computed column, and a table in which undos take a search each."""
+    (kind,) = history.execute("SELECT type FROM sqlite_schema WHERE name = 'history'").fetchone() or (None,)
+    (plain,) = history.execute(
+        "SELECT COUNT(*) FROM pragma_table_xinfo('history') WHERE hidden = 0 AND name IN (?, ?, ?, ?, ?, ?)",
+        ("entry", "row", "id", "action", "label", "undoes"),
+    ).fetchone()
+    found = history.execute(
+        "SELECT 1 FROM pragma_index_list('history') AS listed, pragma_index_info(listed.name) AS info "
+        "WHERE listed.partial = 0 AND info.seqno = 0 AND info.name = 'undoes'"
+    ).fetchone()
+    virtual = history.execute(
+        "SELECT 1 FROM sqlite_schema WHERE name = 'history' AND sql LIKE 'CREATE VIRTUAL%'"
+    ).fetchone()
+    if kind != "table" or plain != 6 or found is None or virtual is not None:
+        raise RunError(
+            f"{path}: is not a file that pencil review wrote; restore it from a copy, or move it away"
+        )
+
+
+def unreadable(path: Path, error: Exception) -> RunError:
     """What to do about a review that cannot be read or written."""
     return RunError(
         f"{path}: {error}; give this user the right to read and write it and its folder, or restore it from a copy"

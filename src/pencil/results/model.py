@@ -6,6 +6,7 @@ At inference nothing of this package is needed: ``model.safetensors`` is the mod
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +17,12 @@ from torch import Tensor, nn
 
 from pencil.durable import replacing, write_text
 from pencil.errors import RunError
-from pencil.results.files import read_json, read_tensors
+from pencil.results.files import damaged, read_record, read_tensors
 
 WEIGHTS = "model.safetensors"
 CARD = "model.json"
+MOST_VALUES = 1 << 28  # of one input: an image of 9,000 by 9,000 pixels
+MOST_CLASSES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +66,29 @@ def read_card(folder: Path) -> ModelCard:
         raise RunError(
             f"{folder} has no trained model ({CARD} is missing); finish it with: pencil resume {folder}"
         )
-    values = read_json(file)
-    for name in ("input_shape", "class_names", "mean", "std"):
-        values[name] = None if values[name] is None else tuple(values[name])
-    return ModelCard(**values)
+    card: ModelCard = read_record(file, ModelCard)
+    problem = _problem(card)
+    if problem is not None:
+        raise damaged(file, problem)
+    return card
+
+
+def _problem(card: ModelCard) -> str | None:
+    """What no backbone that was trained here could say of itself."""
+    shape, values = card.input_shape, math.prod(card.input_shape)
+    if not 1 <= len(shape) <= 4 or min(shape) < 1 or values > MOST_VALUES:
+        return f"input_shape: {list(shape[:9])} is not the shape of an input"
+    if not 1 <= len(card.class_names) <= MOST_CLASSES:
+        return f"class_names: {len(card.class_names):,} classes"
+    if (card.mean is None) != (card.std is None) or (card.crop is not None and card.crop < 1):
+        return "mean and std go together, and crop is at least 1"
+    if card.mean is not None and card.std is not None and not _normalizes(card.mean, card.std, shape[0]):
+        return f"mean and std must hold {shape[0]:,} finite numbers each, std none below or at 0"
+    return None
+
+
+def _normalizes(mean: tuple[float, ...], std: tuple[float, ...], channels: int) -> bool:
+    return len(mean) == len(std) == channels and all(map(math.isfinite, (*mean, *std))) and min(std) > 0
 
 
 def load_weights(folder: Path, model: nn.Module) -> None:

@@ -6,10 +6,12 @@ labels, ``trusted`` where some are, the learned ``rows/...`` as the store keeps 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,7 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pencil.durable import make_folder, sync
-from pencil.results.files import damaged
+from pencil.errors import RunError
+from pencil.results.files import check_plain, damaged
 from pencil.stores import GivenLabels
 
 LABELS = "labels"
@@ -80,14 +83,22 @@ def _part(
 
 
 class SavedLabels:
-    """The parts of a run, read together in the order of the rows."""
+    """The parts of a run, read together in the order of the rows.
 
-    def __init__(self, folder: Path, num_classes: int) -> None:
+    Args:
+        folder: The run.
+        num_classes: C.
+        rows: What the store keeps of a row, by name: tensors (0, ...) of its type and width. None takes what is there.
+    """
+
+    def __init__(self, folder: Path, num_classes: int, rows: Mapping[str, Tensor] | None = None) -> None:
         self._num_classes = num_classes
-        self._parts = [_Part(path) for path in sorted((folder / LABELS).glob("*.safetensors"))]
+        self.folder = folder / LABELS
+        paths = sorted(self.folder.glob("*.safetensors"))
+        self._parts = [_Part(path, num_classes, rows) for path in paths]
         self.num_rows = sum(part.num_rows for part in self._parts)
         if not self.num_rows:
-            raise damaged(folder / LABELS, "it holds no labels")
+            raise damaged(self.folder, "it holds no labels")
 
     def chunks(self, size: int) -> Iterator[SavedRows]:
         """All rows in order, ``size`` at a time."""
@@ -100,7 +111,9 @@ class SavedLabels:
         found = torch.cat([piece["row"] for piece in pieces]) if pieces else torch.empty(0, dtype=torch.long)
         order = found.argsort()
         if not torch.equal(found[order], torch.arange(first, stop)):
-            raise damaged(self._parts[0].path.parent, f"rows {first} to {stop - 1} are not there once each")
+            raise damaged(self.folder, f"rows {first} to {stop - 1} are not there once each")
+        if len({(frozenset(piece), piece["given"].dim()) for piece in pieces}) != 1:
+            raise damaged(self.folder, "its parts are not alike")
         names = [name for name in pieces[0] if name not in ("ids", "id_ends")]
         whole = {name: torch.cat([piece[name] for piece in pieces])[order] for name in names}
         ids = [text for piece in pieces for text in _texts(piece)]
@@ -115,11 +128,41 @@ class SavedLabels:
 @dataclass(frozen=True)
 class _Part:
     path: Path
+    num_classes: int
+    expected: Mapping[str, Tensor] | None
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
         """Row numbers and ends of ids: what finds the rest."""
-        return self._read({"row": slice(None), "id_ends": slice(None)})
+        check_plain(self.path)
+        if self._forms.get("row") == _NOTHING:  # of a rank that owned no rows
+            return {"row": _LONG, "id_ends": _LONG}
+        self._check_names()
+        found = self._read({"row": slice(None), "id_ends": slice(None)})
+        row, ends, size = found["row"], found["id_ends"], self._forms["ids"].shape[0]
+        if len(row) and (int(row[0]) < 0 or bool((row.diff() < 1).any())):
+            raise self._damaged("row numbers must ascend from 0")
+        if len(ends) and (int(ends[0]) < 0 or bool((ends.diff() < 0).any()) or int(ends[-1]) > size):
+            raise self._damaged("id_ends must ascend within ids")
+        return found
+
+    def _check_names(self) -> None:
+        """Refuse a part whose tensors are not those that ``_part`` writes, before any of them is read."""
+        forms = self._forms
+        rows = forms["row"].shape[0] if "row" in forms and forms["row"].shape else 0
+        wanted = {"row": _LONG, "id_ends": _LONG, "ids": _BYTES, "given": self._given(forms.get("given"))}
+        wanted |= {"trusted": _FLAGS} if "trusted" in forms else {}
+        wanted |= {f"rows/{name}": value for name, value in (self.expected or {}).items()}
+        for name, like in wanted.items():
+            shape = (rows if name != "ids" else None, *like.shape[1:])
+            if name not in forms or not forms[name].fits(shape, like.dtype):
+                raise self._damaged(f"{name} is missing or not {like.dtype} of shape {shape}")
+        if any(forms[name].shape[:1] != (rows,) for name in self._names):
+            raise self._damaged(f"some tensors have not {rows} rows")
+
+    def _given(self, form: _Form | None) -> Tensor:
+        """What given labels look like: classes, or distributions."""
+        return torch.empty(0, self.num_classes) if form is not None and len(form.shape) == 2 else _LONG
 
     @property
     def num_rows(self) -> int:
@@ -133,19 +176,72 @@ class _Part:
         ends = self._tensors["id_ends"]
         begin = int(ends[span[0] - 1]) if span[0] else 0
         wanted = dict.fromkeys(self._names, slice(*span)) | {"ids": slice(begin, int(ends[span[1] - 1]))}
-        yield self._read(wanted) | {"id_ends": ends[slice(*span)] - begin}
+        piece = self._read(wanted)
+        self._check_given(piece["given"])
+        yield piece | {"id_ends": ends[slice(*span)] - begin}
+
+    @property
+    def _names(self) -> list[str]:
+        """Tensors with an entry for each row, those that were asked for."""
+        own = ("row", "given", "trusted")
+        kept = None if self.expected is None else {f"rows/{name}" for name in self.expected}
+        return [
+            name
+            for name in self._forms
+            if name in own or (name.startswith("rows/") if kept is None else name in kept)
+        ]
+
+    def _check_given(self, given: Tensor) -> None:
+        if given.dim() == 1 and not 0 <= int(given.min()) <= int(given.max()) < self.num_classes:
+            raise self._damaged(f"given classes must be from 0 to {self.num_classes - 1}")
+        if given.dim() == 2 and not bool(given.isfinite().all()):
+            raise self._damaged("given labels must be finite")
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        with safe_open(self.path, "pt") as file:
-            return tuple(file.keys())
+    def _forms(self) -> dict[str, _Form]:
+        """Type and shape of every tensor."""
+        with self._opened() as file:
+            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            return {name: _Form(part.get_dtype(), tuple(part.get_shape())) for name, part in found.items()}
 
     def _read(self, wanted: Mapping[str, slice]) -> dict[str, Tensor]:
+        with self._opened() as file:
+            return {name: file.get_slice(name)[part] for name, part in wanted.items()}
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Any]:
         try:
             with safe_open(self.path, "pt") as file:
-                return {name: file.get_slice(name)[part] for name, part in wanted.items()}
+                yield file
         except (OSError, SafetensorError) as error:
-            raise damaged(self.path.parent, error) from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, problem: object) -> RunError:
+        return damaged(self.path.parent, f"{self.path.name}: {problem}")
+
+
+class _Form(NamedTuple):
+    """Type, as safetensors calls it, and shape of a tensor in a file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def fits(self, shape: tuple[int | None, ...], dtype: torch.dtype) -> bool:
+        """Whether it is of this type and shape, None for any number of rows."""
+        sizes = zip(self.shape, shape, strict=False)
+        same = len(self.shape) == len(shape) and all(wanted in (None, size) for size, wanted in sizes)
+        return same and self.dtype == _NAMES.get(dtype)
+
+
+_NOTHING = _Form("I64", (0,))
+_NAMES = {
+    torch.int64: "I64",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+    torch.float32: "F32",
+    torch.int16: "I16",
+}
+_LONG, _BYTES, _FLAGS = (torch.empty(0, dtype=dtype) for dtype in (torch.int64, torch.uint8, torch.bool))
 
 
 def _texts(piece: Mapping[str, Tensor]) -> Iterator[str]:

@@ -6,10 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Metrics = Sequence[Mapping[str, Any]]
+LOST = "the metrics of all epochs are lost, so nothing is known of the course of training; weights and labels are whole"
 
 
-def summarize(metrics: Metrics, *, num_rows: int) -> dict[str, Any]:
-    """The last epoch, the best one (chosen on the validation set, never on the test set), and alarms."""
+def summarize(metrics: Metrics, *, num_rows: int, labels_changed: int = 0) -> dict[str, Any]:
+    """The last epoch, the best one (chosen on the validation set, never on the test set), and alarms.
+
+    Args:
+        metrics: The epochs; none where the file that told of them was lost.
+        num_rows: Examples.
+        labels_changed: How many labels the run changed, for where no epoch tells.
+    """
+    if not metrics:
+        return {
+            "examples": num_rows,
+            "labels_changed": labels_changed,
+            "last": {},
+            "seconds": 0.0,
+            "alarms": [LOST],
+        }
     last = dict(metrics[-1])
     kept = ("epoch", "loss", "train_agreement", "validation_accuracy", "test_accuracy", "labels_correct")
     result: dict[str, Any] = {

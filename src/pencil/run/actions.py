@@ -30,7 +30,7 @@ from pencil.engine import (
     accuracy,
     is_lost_rank,
     predictions,
-    read_json_lines,
+    read_metrics,
     whole_weights,
 )
 from pencil.errors import ConfigError, DataError, PencilError, RunError
@@ -203,7 +203,7 @@ def _carry_on(
         weights = whole_weights(training.model)
         training.runtime.barrier()  # every part is there before the run counts as finished
         if is_main:
-            _leave_results(config, directory, prepared, training, weights)
+            _leave_results(config, directory, prepared, training, weights, int(loop.changed))
         training.runtime.barrier()  # every rank sees a finished run
     return directory
 
@@ -293,11 +293,12 @@ def _leave_results(
     prepared: Prepared,
     training: Training,
     weights: dict[str, Tensor],
+    changed: int,
 ) -> None:
     train = prepared.train
     save_model(directory.path, weights, model_card(config, train, training.preparation))
-    metrics = read_json_lines(directory.metrics)
-    summary = summarize(metrics, num_rows=len(train))
+    metrics = read_metrics(directory.metrics)
+    summary = summarize(metrics, num_rows=len(train), labels_changed=changed)
     directory.write_summary({"method": config.method.name, **summary, **_skipped(prepared)})
 
 

@@ -18,7 +18,9 @@ import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from pencil.config import RunConfig
 from pencil.durable import make_folder, write_text
@@ -28,6 +30,31 @@ from pencil.results import describe_environment, read_json
 DATA = "data.json"
 JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name for a group of workers, the same after a restart
 NO_NAME = "none"  # what torchrun calls every job on several hosts that --rdzv_id does not name
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Summary(BaseModel):
+    """What others read of ``summary.json``; it may say more."""
+
+    model_config = ConfigDict(strict=True)
+
+    examples: int = Field(ge=1)
+    labels_changed: int = Field(ge=0)
+    last: dict[str, _Finite | None]
+    best: dict[str, _Finite | None] = {}
+    seconds: _Finite
+    alarms: list[str]
+
+
+class _Environment(BaseModel):
+    """What others read of ``environment.json``; it may say more."""
+
+    model_config = ConfigDict(strict=True)
+
+    command: list[str] = []
+    packages: dict[str, str] = {}
+    gpus: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -77,7 +104,7 @@ class RunDirectory:
         named = os.environ.get(JOB, NO_NAME) != NO_NAME
         if not (restarted or named) or not (self.path / "config.toml").exists():
             return False
-        job, kept = read_json(self.path / "environment.json").get("job"), self.config
+        job, kept = self.environment.get("job"), self.config
         if config.store == "auto":  # it was resolved when the run began
             config = config.model_copy(update={"store": kept.store})
         if config.data.trusted and kept.data.trusted and config.data.trusted.entry is None:  # and so was this
@@ -135,7 +162,12 @@ class RunDirectory:
     def summary(self) -> dict[str, Any]:
         """The result of a finished run."""
         self.require_finished()
-        return read_json(self.path / "summary.json")
+        return read_json(self.path / "summary.json", _Summary)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions, machine and command of whoever began the run; nothing depends on them."""
+        return read_json(self.path / "environment.json", _Environment, remedy="restore it, or put {} into it")
 
     @property
     def is_finished(self) -> bool:

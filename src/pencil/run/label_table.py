@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from pencil.algorithm import Rows, TopRows
 from pencil.engine import fitting_method
 from pencil.methods import Method
-from pencil.results import LabelChunk, SavedLabels, read_card
+from pencil.results import LabelChunk, SavedLabels, damaged, read_card
 from pencil.run.directory import RunDirectory
 from pencil.stores import StoreChoice, rows_at_once
+
+ROUNDING = 1e-3  # of rows in half precision
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class LabelTable:
         choice = StoreChoice.parse(config.store).in_memory
         method = fitting_method(config.method, choice, len(names))
         width = config.method.row_width(len(names))
-        return cls(names, SavedLabels(directory.path, len(names)), choice, method, width)
+        saved = SavedLabels(directory.path, len(names), choice.make(0, width).state())
+        return cls(names, saved, choice, method, width)
 
     def __len__(self) -> int:
         return self.saved.num_rows
@@ -62,6 +67,24 @@ class LabelTable:
         belief = self.method.label_distribution(
             store.gather(torch.arange(len(saved.ids))), given.values, len(names)
         )
+        if not is_belief(belief):
+            raise damaged(
+                self.saved.folder,
+                f"rows {first} to {stop - 1} hold what is no probability; do not use these labels",
+            )
         return LabelChunk(
             saved.ids, [names[label] for label in given.hard.tolist()], belief, trusted=given.trusted
         )
+
+
+def is_belief(distribution: Rows) -> bool:
+    """Whether all entries (B, C), whole or cut, are probabilities of classes that there are."""
+    if not isinstance(distribution, TopRows):
+        return _are_probabilities(distribution)
+    classes = distribution.classes
+    known = not classes.numel() or 0 <= int(classes.min()) <= int(classes.max()) < distribution.num_classes
+    return known and _are_probabilities(distribution.values) and _are_probabilities(distribution.rest)
+
+
+def _are_probabilities(values: Tensor) -> bool:
+    return bool(((values >= -ROUNDING) & (values <= 1 + ROUNDING)).all())  # NaN is neither

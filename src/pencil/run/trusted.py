@@ -52,7 +52,7 @@ def trusted_labels(trusted: TrustedLabels) -> dict[str, str | None]:
     names = read_card(path).class_names
     return {
         made.id: None if made.label is None else names[made.label]
-        for made in read_decisions(path, trusted.entry)
+        for made in read_decisions(path, trusted.entry, num_classes=len(names))
     }
 
 
