@@ -123,3 +123,17 @@ def test_decisions_are_a_column_and_decide_the_verdict(tmp_path):
     assert [row["decision"] for row in rows] == words
     assert [row["verdict"] for row in rows] == ["relabel", "keep", "drop", "review"]
     assert [list(part.decisions) for part in chunk.split(3)] == [words[:3], words[3:]]
+
+
+def test_formulas_are_quoted_on_request_alone(tmp_path):
+    hostile = [LabelChunk(["=cmd|' /C calc'!A0", "plain"], ["@a", "b"], torch.eye(2))]
+    write_labels(tmp_path / "raw.csv", hostile, ["@a", "b"])
+    write_labels(tmp_path / "quoted.csv", hostile, ["@a", "b"], spreadsheet=True)
+    assert [row[:3] for row in rows_of(tmp_path / "raw.csv")[1:]] == [
+        ["=cmd|' /C calc'!A0", "@a", "@a"],
+        ["plain", "b", "b"],
+    ]
+    assert [row[:3] for row in rows_of(tmp_path / "quoted.csv")[1:]] == [
+        ["'=cmd|' /C calc'!A0", "'@a", "'@a"],
+        ["plain", "b", "b"],
+    ]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pencil.cli.options import as_json, tell_code, trust_code_option
-from pencil.cli.output import is_terminal, percent, print_json, print_pairs, say
+from pencil.cli.output import is_terminal, percent, print_json, print_pairs, print_text, say
 from pencil.errors import MissingExtraError
+from pencil.escape import printable
 
 if TYPE_CHECKING:
     from pencil.bench import Finished, Outcome
@@ -126,9 +127,9 @@ def table(results: Path, style: Any, metrics: tuple[str, ...], against: str | No
     from pencil.bench import compare, read_results, tabulate
 
     lines = read_results(results)
-    click.echo(tabulate(lines, metrics, style))
+    print_text(tabulate(lines, metrics, style))
     if against is not None:
-        click.echo("\n" + compare(lines, against, metrics or ("last",), style))
+        print_text("\n" + compare(lines, against, metrics or ("last",), style))
 
 
 def describe(finished: Finished) -> str:
@@ -180,7 +181,9 @@ class _Bar(_Lines):
         super().__init__()
         columns = (
             BarColumn(bar_width=12),
-            TextColumn("{task.completed}/{task.total}  {task.fields[left]} left  {task.fields[last]}"),
+            TextColumn(
+                "{task.completed}/{task.total}  {task.fields[left]} left  {task.fields[last]}", markup=False
+            ),
         )
         self._progress = Progress(*columns, console=Console(stderr=True))
         self._task = self._progress.add_task("", total=None, left="?", last="")
@@ -188,13 +191,13 @@ class _Bar(_Lines):
 
     def __call__(self, finished: Finished) -> None:
         if finished.answer.measures is None:
-            self._progress.console.print(describe(finished), markup=False, highlight=False)
+            self._progress.console.print(printable(describe(finished)), markup=False, highlight=False)
         self._progress.update(
             self._task,
             completed=finished.done,
             total=finished.total,
             left=self._left(finished),
-            last=describe(finished),
+            last=printable(describe(finished)),
         )
 
     def close(self) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from pencil.cli.options import as_json
+from pencil.cli.options import as_json, for_spreadsheet
 from pencil.cli.output import print_json, say
+from pencil.escape import spreadsheet_cell
 
 SHOWN = 3
 
@@ -71,8 +72,9 @@ def export(
 @click.command()
 @click.argument("exported", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv file.")
+@for_spreadsheet
 @as_json
-def trusted(exported: Path, out: Path, json_: bool) -> None:
+def trusted(exported: Path, out: Path, spreadsheet: bool, json_: bool) -> None:
     """Read people's labels from a JSON export of Label Studio.
 
     Writes id and label of each example on which all who chose agree; those labels can be trusted. Examples in dispute
@@ -86,7 +88,9 @@ def trusted(exported: Path, out: Path, json_: bool) -> None:
         writing(out, ".csv") as partial,
         partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
-        csv.writer(file).writerows([("id", "label"), *found.labels.items()])
+        cell = spreadsheet_cell if spreadsheet else str
+        rows = ((cell(name), cell(label)) for name, label in found.labels.items())
+        csv.writer(file).writerows([("id", "label"), *rows])
     counts = {"rows": len(found.labels), "disputed": len(found.disputed), "open": len(found.open)}
     if json_:
         print_json({"out": str(out), **counts})

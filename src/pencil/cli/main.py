@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pencil.cli.options import (
     allow_current_folder,
     as_json,
     changed_data_option,
+    for_spreadsheet,
     tell_code,
     trust_code_option,
 )
@@ -164,6 +165,7 @@ def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_:
     help="Which split of DATA.",
 )
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@for_spreadsheet
 @set_option
 @trust_code_option
 @as_json
@@ -173,6 +175,7 @@ def predict(
     out: Path,
     split: str,
     distribution: bool,
+    spreadsheet: bool,
     settings: tuple[str, ...],
     trust_code: bool,
     json_: bool,
@@ -195,15 +198,17 @@ def predict(
     if trust_code:
         tell_code(code_of_run(directory), run)
     chunks, names = predictions(directory, section, split, trust_code=trust_code)
-    _wrote(out, write_labels(out, chunks, names, distribution=distribution), json_)
+    wishes = {"distribution": distribution, "spreadsheet": spreadsheet}
+    _wrote(out, write_labels(out, chunks, names, **wishes), json_)
 
 
 @cli.command()
 @run_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@for_spreadsheet
 @as_json
-def labels(run: Path, out: Path, distribution: bool, json_: bool) -> None:
+def labels(run: Path, out: Path, distribution: bool, spreadsheet: bool, json_: bool) -> None:
     """Write RUN's labels: given, suggested, confidence, verdict.
 
     Where somebody reviewed them, what was decided stands in place of what was learned, and a column tells so.
@@ -215,7 +220,8 @@ def labels(run: Path, out: Path, distribution: bool, json_: bool) -> None:
     chunks, names = learned_labels(directory)
     _keep_apart(out, directory.config.data.path)
     chunks = with_decisions(chunks, directory.path)
-    _wrote(out, write_labels(out, chunks, names, distribution=distribution), json_)
+    wishes = {"distribution": distribution, "spreadsheet": spreadsheet}
+    _wrote(out, write_labels(out, chunks, names, **wishes), json_)
 
 
 @cli.command()
@@ -333,7 +339,9 @@ def main() -> None:
     except PencilError as error:
         _fail(str(error))
     except click.ClickException as error:
-        _fail(error.format_message(), error.show)
+        usage = io.StringIO()
+        error.show(usage)
+        _fail(error.format_message(), usage.getvalue().rstrip("\n"))
     except (click.Abort, KeyboardInterrupt):
         say("interrupted")
         sys.exit(130)
@@ -349,14 +357,14 @@ def main() -> None:
         _fail(words)
 
 
-def _fail(message: str, show: Callable[[], None] | None = None) -> None:
+def _fail(message: str, usage: str | None = None) -> None:
     rank = os.environ.get("RANK", "0")
     if rank != "0":  # its mistake is mostly everybody's
         say(f"error, rank {rank}: {message}")
         sys.exit(2)
     if "--json" in sys.argv:
         print_json({"error": message})
-    show() if show else say(f"error: {message}")
+    say(usage or f"error: {message}")
     sys.exit(2)
 
 
@@ -405,7 +413,7 @@ def _print_summary(directory: Any) -> None:
     last = {
         name.replace("_", " "): percent(value)
         for name, value in summary["last"].items()
-        if name.endswith(("accuracy", "correct"))
+        if name.endswith(("accuracy", "correct")) and value is not None
     }
     changed = f"{summary['labels_changed']:,} of {summary['examples']:,}"
     print_pairs({"run": directory.path, "labels changed": changed, **last, "seconds": summary["seconds"]})

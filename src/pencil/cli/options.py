@@ -19,6 +19,12 @@ trust_code_option = click.option(
 changed_data_option = click.option(
     "--changed-data", is_flag=True, help="Go on although the data is not what the run was trained on."
 )
+for_spreadsheet = click.option(
+    "--spreadsheet",
+    is_flag=True,
+    help="Of a .csv: put ' before cells that a spreadsheet would take for a formula; such ids do not come back.",
+)
+"""Not the default: whoever reads the table by program needs the ids as they are."""
 
 
 def tell_code(named: Mapping[str, str], source: object) -> None:

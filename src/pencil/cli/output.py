@@ -10,22 +10,29 @@ from typing import Any
 
 import click
 
+from pencil.escape import printable
+
 
 def print_json(value: Any) -> None:
-    """One line of JSON on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    """One line of JSON on stdout; what a terminal would obey is escaped, which JSON reads as what it was."""
+    click.echo(printable(json.dumps(value, ensure_ascii=False)))
 
 
 def print_pairs(values: Mapping[str, Any]) -> None:
     """Aligned names and values for people."""
     width = max(map(len, values), default=0)
     for name, value in values.items():
-        click.echo(f"{name:<{width}}  {value}")
+        print_text(f"{name:<{width}}  {value}")
+
+
+def print_text(text: str) -> None:
+    """A result for people, on stdout."""
+    click.echo(printable(text))
 
 
 def say(message: str) -> None:
     """A remark for people, on stderr."""
-    click.echo(message, err=True)
+    click.echo(printable(message), err=True)
 
 
 def show_warnings_plainly() -> None:

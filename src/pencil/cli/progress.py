@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pencil.cli.output import is_terminal, percent, say
 from pencil.engine import Event, Listener
+from pencil.escape import printable
 
 LINE_SECONDS = 1.0  # without a terminal, at most this many lines a second, and always the last epoch
 
@@ -44,7 +45,11 @@ class Bar:
         if event.kind == "epoch":
             self._state = describe_epoch(event)
             return
-        fields = {"phase": event.values["phase"], "left": time_left(event), "state": self._state}
+        fields: dict[str, Any] = {
+            "phase": printable(event.values["phase"]),
+            "left": time_left(event),
+            "state": self._state,
+        }
         if self._task is None:
             self._progress.start()
             self._task = self._progress.add_task("", total=event.values["total_steps"], **fields)
@@ -63,7 +68,7 @@ class _State(ProgressColumn):
 
 
 def _fixed(text: str, width: int) -> TextColumn:
-    return TextColumn(text, table_column=Column(width=width))
+    return TextColumn(text, markup=False, table_column=Column(width=width))
 
 
 class Lines:

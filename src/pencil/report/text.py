@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from pencil.escape import MARKS
 
 SPACE = "\u00a0"
 """Between a number and its sign, where no line may break."""
-MARKS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
-"""Controls, which XML forbids, and marks that would turn the writing direction of what follows them."""
 
 
 def shown(text: str, limit: int = 120) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
 from pencil.errors import need
+from pencil.escape import spreadsheet_cell
 from pencil.results.files import writing
 from pencil.results.verdicts import KEEP, VERDICTS, VerdictRule
 
@@ -45,6 +46,12 @@ class LabelChunk:
     trusted: Tensor | None = None
     decisions: Sequence[str] | None = None
 
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        whole = self.distribution
+        return whole.num_classes if isinstance(whole, TopRows) else whole.shape[1]
+
     def split(self, size: int) -> Iterator[LabelChunk]:
         """The chunk in chunks of at most ``size`` rows."""
         for rows in torch.arange(len(self.ids)).split(size):
@@ -73,18 +80,34 @@ class LabelChunk:
 
 
 def write_labels(
-    path: Path, chunks: Iterable[LabelChunk], class_names: Sequence[str], *, distribution: bool = False
+    path: Path,
+    chunks: Iterable[LabelChunk],
+    class_names: Sequence[str],
+    *,
+    distribution: bool = False,
+    spreadsheet: bool = False,
 ) -> int:
-    """Write a label table as .csv or .parquet, by chunks; answers with the number of rows."""
+    """Write a label table as .csv or .parquet, by chunks; answers with the number of rows.
+
+    Args:
+        path: The file.
+        chunks: Rows in order.
+        class_names: The classes, in the order of a distribution.
+        distribution: Whether to write the probability of every class.
+        spreadsheet: Of a .csv, whether cells that a spreadsheet would take for a formula are quoted. Their ids then do
+            not come back as they were, so this is no default.
+    """
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
     size = max(1, ENTRIES // len(class_names))
     parts = (part for chunk in chunks for part in (chunk.split(size) if distribution else [chunk]))
     tables = (_columns(chunk, class_names, distribution) for chunk in parts)
+    if spreadsheet and path.suffix.lower() == ".csv":
+        tables = (_for_spreadsheet(table) for table in tables)
     with writing(path, *writers) as partial:
         return writers[path.suffix.lower()](partial, tables)
 
 
-Columns = dict[str, list[str] | list[float]]
+Columns = dict[str, Sequence[str | float]]
 
 
 def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) -> Columns:
@@ -104,6 +127,16 @@ def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) 
         for index, name in enumerate(class_names):
             columns[f"p_{name}"] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
+
+
+def _for_spreadsheet(table: Columns) -> Columns:
+    """The columns with names and texts as cells that are no formulas."""
+    return {
+        spreadsheet_cell(name): [
+            spreadsheet_cell(value) if isinstance(value, str) else value for value in column
+        ]
+        for name, column in table.items()
+    }
 
 
 def _write_csv(path: Path, tables: Iterator[Columns]) -> int:
