@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -275,7 +276,13 @@ class RunConfig(Section):
             # By way of JSON, strict validation still takes lists for tuples. TOML's dates become strings.
             return cls.model_validate_json(json.dumps(table, default=str))
         except ValidationError as error:
-            raise ConfigError(explain(error, table, cls.model_json_schema())) from None
+            raise ConfigError(explain(error, table, cls._schema())) from None
+
+    @classmethod
+    @cache
+    def _schema(cls) -> dict[str, Any]:
+        """Where each setting belongs; it takes longer to write than all the rest of an explanation."""
+        return cls.model_json_schema()
 
     @classmethod
     def read(cls, path: Path) -> RunConfig:

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+import time
 
 import pytest
 import torch
@@ -171,3 +172,14 @@ def test_a_value_stored_once_does_not_fill_memory_from_every_row(tmp_path, monke
         DataError, match=r"a.parquet: .*row group 0 takes more than [\d,]+ bytes.*smaller row groups"
     ):
         write_index({"train": [str(tmp_path / "a.parquet")]}, tmp_path / "index")
+
+
+@pytest.mark.parametrize("size", [2**40, 2**80])
+def test_a_file_that_claims_to_be_longer_than_its_tar_takes_no_time(tmp_path, size):
+    member = tarfile.TarInfo("a.png")
+    member.size = size
+    (tmp_path / "a.tar").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + b"x" * 512)
+    begun = time.process_time()
+    with pytest.raises(DataError, match=r"a\.tar.*a file in it is longer than the tar"):
+        write_index({"train": [str(tmp_path / "a.tar")]}, tmp_path / "index")
+    assert time.process_time() - begun < 10  # to read on to the end that it claims would take years

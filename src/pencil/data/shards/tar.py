@@ -34,6 +34,7 @@ from pencil.errors import DataError, PencilError
 from pencil.reading import open_plain
 
 BLOCK = 512  # of the tar format
+MOST_EMPTY = 100  # times that more is asked for after the last byte; a whole tar needs two
 _OUTSIDE = re.compile(r"^[/\\]|(^|[/\\])\.\.([/\\]|$)")
 
 
@@ -78,9 +79,13 @@ class _Counted:
         self._file = file
         self.count = 0
         self.crc32 = 0
+        self._empty = 0
 
     def read(self, size: int) -> bytes:
         block = self._file.read(size)
+        self._empty += not block
+        if self._empty > MOST_EMPTY:  # tarfile goes on to the end that a header claims, were it years away
+            raise EOFError("a file in it is longer than the tar")
         self.count += len(block)
         self.crc32 = zlib.crc32(block, self.crc32)
         return block
