@@ -348,13 +348,19 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as error:
-        _fail(f"{error.filename or 'input or output'}: {fault_of(error) or error.strerror or error}")
     except Exception as error:
-        words = fault_of(error)
+        words = _machine_fault(error)
         if words is None:
             raise
         _fail(words)
+
+
+def _machine_fault(error: Exception) -> str | None:
+    """What the machine lacked or refused; None for a defect of ours."""
+    words = fault_of(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'input or output'}: {words or error.strerror or error}"
+    return words
 
 
 def _fail(message: str, usage: str | None = None) -> None:

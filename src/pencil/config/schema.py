@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pencil.algorithm import Pencil, Phase
 from pencil.algorithm.checks import LARGEST, require
 from pencil.config.explain import explain
-from pencil.config.toml import LARGEST, from_toml, to_toml
+from pencil.config.toml import INTEGERS, from_toml, to_toml
 from pencil.data.augment import Augment
 from pencil.data.noise import ROW_TOLERANCE
 from pencil.data.sampler import WINDOW
@@ -30,7 +30,7 @@ from pencil.stores.choice import GRAMMAR as STORES
 SETTINGS_BYTES = (
     2 * MB
 )  # room for a transition matrix of 300 classes; more would take the reader half a minute
-Seed = Annotated[int, Field(ge=-LARGEST, lt=LARGEST)]
+Seed = Annotated[int, Field(ge=-INTEGERS, lt=INTEGERS)]
 
 
 class Section(BaseModel):

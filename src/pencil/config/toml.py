@@ -15,7 +15,7 @@ from typing import Any
 from pencil.errors import ConfigError
 
 DEEPEST = 32  # tables and arrays in one another, and parts of a key
-LARGEST = 2**63  # integers of TOML have 64 bits
+INTEGERS = 2**63  # integers of TOML have 64 bits
 _TEXT = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'  # an end may be missing: then all that follows is text
     r"|'''(?:[^']|'(?!''))*+(?:''')?"
@@ -43,7 +43,7 @@ def _check(table: dict[str, Any], source: str) -> None:
     """Refuse what is nested too deep, and integers that TOML does not have."""
     level: list[Any] = [table]
     for _ in range(DEEPEST + 1):
-        strange = [value for value in level if isinstance(value, int) and not -LARGEST <= value < LARGEST]
+        strange = [value for value in level if isinstance(value, int) and not -INTEGERS <= value < INTEGERS]
         if strange:
             raise ConfigError(
                 f"{source}: the integer {strange[0]} has more than 64 bits; write a smaller one"
