@@ -109,7 +109,13 @@ def require_distributions(found):
 @pytest.mark.filterwarnings("ignore::pencil.errors.FlipWarning")
 @pytest.mark.parametrize("store", ["dense", "top:1", "top:3"])
 @pytest.mark.parametrize("kind", METHODS, ids=lambda kind: kind.__name__)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Generate.generate])
+@settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Generate.generate],
+    derandomize=True,
+)
 @given(data=st.data())
 def test_labels_are_distributions_and_losses_finite(kind, store, data):
     draw = data.draw

@@ -77,12 +77,16 @@ def divided_losses(logits: Tensor, targets: Tensor, labelled: Tensor, unlabelled
     log_probs = logits.log_softmax(dim=2)
     probs = log_probs.exp()
     told = labelled.to(logits.dtype)
-    supervised = told * -(targets * log_probs).sum(dim=2) / told.mean(dim=0).clamp_min(TINY)
-    untold = 1 - told
-    guessed = untold * (probs - targets).square().mean(dim=2) / untold.mean(dim=0).clamp_min(TINY)
+    supervised = _weights(told) * -(targets * log_probs).sum(dim=2)
+    guessed = _weights(1 - told) * (probs - targets).square().mean(dim=2)
     log_seen = log_probs.logsumexp(dim=0) - math.log(len(logits))  # of the mean; its gradient has bounds
     penalty = -math.log(logits.shape[2]) - log_seen.mean(dim=1)
     return (supervised + unlabelled_weight * guessed + penalty).sum(dim=1)
+
+
+def _weights(chosen: Tensor) -> Tensor:
+    """What makes a mean over the batch one over the chosen (B, N), 1 or 0; divided before any gradient passes."""
+    return chosen / chosen.mean(dim=0).clamp_min(TINY)
 
 
 @dataclass(frozen=True, kw_only=True)
