@@ -41,6 +41,12 @@ def examples(inputs=None, **changes):
     return Examples(**{**fields, **changes})
 
 
+def test_a_class_name_that_is_not_utf8_is_refused_before_training():
+    labels = GivenLabels.of(torch.tensor([0, 1]), 2)
+    with pytest.raises(DataError, match=r"the class name 'b\\udcffd' is not UTF-8; rename its folder"):
+        Examples(TensorInputs(torch.zeros(2, 3)), labels, ("cat", "b\udcffd"), RowNumbers(2))
+
+
 def test_examples_know_their_size_and_classes():
     assert len(examples()) == 6
     assert examples().num_classes == 3

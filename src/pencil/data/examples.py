@@ -158,6 +158,11 @@ class Examples:
         if len(set(self.class_names)) != len(self.class_names):
             twice = next(name for name, count in Counter(self.class_names).items() if count > 1)
             raise DataError(f"two classes are called {twice!r}; give each a name of its own")
+        broken = next((name for name in self.class_names if not _is_utf8(name)), None)
+        if broken is not None:
+            raise DataError(
+                f"the class name {broken!r} is not UTF-8; rename its folder, or its entry in the file"
+            )
         if self.reference is not None and len(self.reference) != len(self.labels):
             raise DataError(f"{len(self.reference)} reference labels for {len(self.labels)} rows")
         if len(self.class_names) != self.labels.num_classes:
@@ -212,6 +217,15 @@ class Splits:
     validation: Examples | None = field(default=None, kw_only=True)
     skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     skipped_rows: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+
+def _is_utf8(name: str) -> bool:
+    """Whether a name can be written to the files of a run; a folder may be called by any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _subset_inputs(inputs: Inputs, rows: Tensor) -> Inputs:
