@@ -92,31 +92,38 @@ class Job:
         """Wait for the first checkpoint from a step on."""
         until(lambda: elastic.newest_step(self.out) >= step or self._ended(), f"step {step}")
         if self._ended():
-            raise Unexpected("a host ended before the fault")
+            raise self._unexpected("a host ended before the fault")
 
     def _ended(self) -> bool:
         return any(launcher.poll() is not None for launcher in self.launchers.values())
 
     def finish(self) -> None:
         """Wait for all hosts to end well."""
-        codes = [self._code(host) for host in self.place]
+        codes = [self.code(host) for host in self.place]
         if any(codes):
-            raise Unexpected(f"exit codes {codes}")
+            raise self._unexpected(f"exit codes {codes}")
 
     def fail(self, which: Iterable[Host]) -> None:
         """Wait for hosts to end, each with one line that names what was saved, and not with 0."""
         for host in which:
-            code, told = self._code(host), self.log(host).read_text()
+            code, told = self.code(host), self.log(host).read_text()
             lines = [line for line in told.splitlines() if line.startswith("error")]
             saved = f"another rank is gone .* that of step {elastic.newest_step(self.out)};"
             if code == 0 or len(lines) != 1 or not re.search(saved, lines[0]):
-                raise Unexpected(f"host {host.number} ended with {code}, saying {lines}")
+                raise self._unexpected(f"host {host.number} ended with {code}, saying {lines}")
 
-    def _code(self, host: Host) -> int:
+    def code(self, host: Host) -> int:
+        """How torchrun on a host ends."""
         try:
             return self.launchers[host].wait(LIMIT)
         except subprocess.TimeoutExpired as error:
-            raise Unexpected(f"host {host.number} still runs after {LIMIT:.0f} s") from error
+            raise self._unexpected(f"host {host.number} still runs after {LIMIT:.0f} s") from error
+
+    def _unexpected(self, what: str) -> Unexpected:
+        """The error to raise, once everything that was said is shown."""
+        for log in map(self.log, self.launchers):
+            print(f"{log.name}:\n{log.read_text()}", file=sys.stderr, flush=True)
+        return Unexpected(what)
 
 
 def worker_killed(job: Job, victim: Host) -> None:
@@ -134,9 +141,9 @@ def host_joins_again(job: Job, victim: Host) -> None:
 def all_start_again(job: Job, victim: Host) -> None:
     """The host where all meet dies: the others end, and all are started again by the same command."""
     victim.kill_all()
-    for launcher in job.launchers.values():
-        if launcher.wait(LIMIT) == 0:
-            raise Unexpected("a host finished without the one that died")
+    codes = [job.code(host) for host in job.place]
+    if not all(codes):
+        raise Unexpected("a host finished without the one that died")
     job.start(*job.place)
 
 
@@ -198,9 +205,10 @@ def measure(*, quick: bool, seed: int = 0) -> dict[str, int]:
 
 def one_fault(folder: Path, count: int, fault: Fault, step: int) -> bool:
     """Make a fault after a step; whether the run ended as if there had been none."""
-    expected, begun, problem = undisturbed(folder, count), time.monotonic(), ""
+    begun, problem = time.monotonic(), ""
     out = folder / f"{fault.__name__}-{count}"
     try:
+        expected = undisturbed(folder, count)
         with hosts(count) as place:
             restarts = 0 if fault is link_is_gone else 3
             job = Job(place, out, restarts).start(*place)
@@ -216,9 +224,6 @@ def one_fault(folder: Path, count: int, fault: Fault, step: int) -> bool:
     seconds = round(time.monotonic() - begun, 1)
     told = {"fault": fault.__name__, "hosts": count, "step": step, "seconds": seconds, "problem": problem}
     print(json.dumps(told), file=sys.stderr, flush=True)
-    if problem:
-        for log in sorted(folder.glob(f"{out.name}-host*.log")):
-            print(f"{log.name}: {log.read_text()}", file=sys.stderr, flush=True)
     return not problem
 
 

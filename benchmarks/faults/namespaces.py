@@ -69,6 +69,8 @@ class Host:
 
     def kill_all(self) -> None:
         """SIGKILL to everything that runs here, as when the machine dies."""
+        for started in self.started:  # those that have not entered the namespace yet are not listed there
+            started.kill()
         while found := _ip("netns", "pids", self.namespace).split():  # again: some may just have been started
             for process in map(int, found):
                 with contextlib.suppress(ProcessLookupError):

@@ -70,3 +70,14 @@ def test_hosts_reach_each_other_until_a_link_is_cut(hosts):
         assert knock(place[2], place[0], 60) == 0
         server.kill()
         server.wait()
+
+
+@pytest.mark.parametrize(
+    ("place", "answer", "reason"),
+    [("shutil.which", None, "install iproute2"), ("os.geteuid", 1000, "need root")],
+)
+def test_where_no_hosts_can_be_made_the_reason_is_told(imported, monkeypatch, place, answer, reason):
+    with imported("faults.namespaces") as namespaces:
+        monkeypatch.setattr("shutil.which", lambda _: "/sbin/ip")
+        monkeypatch.setattr(place, lambda *_: answer)
+        assert reason in namespaces.unavailable()
