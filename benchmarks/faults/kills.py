@@ -38,6 +38,7 @@ STORES = ("dense", "top:3:mapped")
 CALLS = ("write", "fsync", "rename,unlink,unlinkat,rmdir,mkdir")
 MOST_CALLS = 40  # of a kind, in one thread
 RANKS = 2
+TRIES = 20  # for each point: a run may end before it is killed
 GRACE = 20.0  # seconds for a rank to notice that another is gone
 Kill = Callable[[Path], list[Job]]
 """Begin a run in a folder and kill it: its processes."""
@@ -126,11 +127,11 @@ class Runs:
     def killed(self, kill: Kill, count: int) -> Iterator[str]:
         """What was wrong after each of so many kills; "" where nothing was."""
         done = 0
-        for number in range(5 * count):
+        for number in range(TRIES * count):
             out = self.folder / f"{self.name}-{number}"
             # A rank whose others are gone before they have met would wait; torchrun ends it.
             codes = [job.wait(GRACE) if self.ranks > 1 else job.wait() for job in kill(out)]
-            if -9 in codes and done < count:
+            if -9 in codes:
                 done += 1
                 yield "; ".join(f"{out.name}: {each}" for each in self.end(out))
             shutil.rmtree(out, ignore_errors=True)

@@ -125,6 +125,7 @@ def warm() -> Iterator[tuple[Warm, Path]]:
         folder = Path(place).resolve()
         server = Warm(folder)
         try:
+            server.call("os:getpid")  # it has imported everything now
             yield server, folder
         finally:
             server.close()
