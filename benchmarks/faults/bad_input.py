@@ -21,7 +21,7 @@ class Case:
         write: Makes the files.
         expected: Whether it is read, refused by one error, or may be either.
         tells: What the error must name, as a regular expression: the file, and the row where there is one.
-        reader: How it is read: as a data set, a label file, trusted labels, shards to index, or an index.
+        reader: How it is read: as a data set, a label file, trusted labels, shards to index, an index, or settings.
         settings: Settings of the data, as ``--set`` takes them.
     """
 
@@ -29,7 +29,7 @@ class Case:
     write: Write
     expected: Expected
     tells: str = ""
-    reader: Literal["data", "labels", "trusted", "shards", "index"] = "data"
+    reader: Literal["data", "labels", "trusted", "shards", "index", "settings"] = "data"
     settings: tuple[str, ...] = ()
 
 

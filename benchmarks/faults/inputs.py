@@ -1,7 +1,7 @@
 """Bad and hostile data: every case works, or ends with one error that names file, row and remedy, within bounds.
 
-The cases are tables: ``bad_images``, ``bad_arrays``, ``bad_tables``, ``bad_shards``. Each is read by the package's
-readers, in a process whose memory is limited, and all that are data sets by the command ``pencil train`` too.
+The cases are tables, ``bad_images`` and those beside it. Each is read by the package's readers, in a process whose
+memory is limited, and all that are data sets by the command ``pencil train`` too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from pathlib import Path
 
 import torch
 
-from faults import bad_arrays, bad_images, bad_shards, bad_tables
+from faults import bad_arrays, bad_images, bad_settings, bad_shards, bad_tables
 from faults.bad_input import Case
+from pencil.data import Splits
 from pencil.errors import PencilError
 
 SECONDS = 10.0  # of processor time a case may take
@@ -35,7 +36,8 @@ IDS = tuple("abcd")  # of the rows that label files are for
 
 def cases() -> list[Case]:
     """All of them, by name."""
-    found = [case for table in (bad_images, bad_arrays, bad_tables, bad_shards) for case in table.cases()]
+    tables = (bad_images, bad_arrays, bad_tables, bad_shards, bad_settings)
+    found = [case for table in tables for case in table.cases()]
     assert len({case.name for case in found}) == len(found), "two cases have one name"
     return found
 
@@ -100,27 +102,32 @@ def _judge_error(case: Case, message: str) -> str | None:
 
 def read(case: Case, path: Path) -> None:
     """Read a case, every row of it."""
-    from pencil.cli.settings import data_section
-    from pencil.data import read_label_file, read_shards, read_trusted_file, write_index
-    from pencil.run import read_splits
+    from pencil.config import RunConfig
+    from pencil.data import read_label_file, read_trusted_file
 
     match case.reader:
+        case "settings":
+            RunConfig.read(path)
         case "labels":
             read_label_file(path, ids=IDS, class_names=("cat", "dog"))
-            return
         case "trusted":
             read_trusted_file(path)
-            return
-        case "shards":
-            write_index({"train": [str(path)]}, path.parent / "index")
-            splits = read_shards(path.parent / "index", size=8)
-        case "index":
-            splits = read_shards(path, size=8)
-        case "data":
-            splits = read_splits(data_section(str(path), _known(case)))
-    for examples in (splits.train, splits.test):
-        if examples is not None:
-            examples.inputs.fetch(torch.arange(len(examples)))
+        case _:
+            splits = _splits(case, path)
+            for examples in filter(None, (splits.train, splits.test)):
+                examples.inputs.fetch(torch.arange(len(examples)))
+
+
+def _splits(case: Case, path: Path) -> Splits:
+    from pencil.cli.settings import data_section
+    from pencil.data import read_shards, write_index
+    from pencil.run import read_splits
+
+    if case.reader == "data":
+        return read_splits(data_section(str(path), _known(case)))
+    if case.reader == "shards":
+        write_index({"train": [str(path)]}, path.parent / "index")
+    return read_shards(path if case.reader == "index" else path.parent / "index", size=8)
 
 
 def _known(case: Case) -> tuple[str, ...]:
@@ -131,7 +138,7 @@ def _judge_command(case: Case, path: Path) -> str | None:
     from pencil.cli.main import main
 
     words = ["train", str(path), "--out", str(path.parent / "run"), "--quiet", "--epochs", "1,2,1"]
-    settings = [word for setting in _known(case) for word in ("--set", setting)]
+    settings = [word for setting in ("data.validation=0", *_known(case)) for word in ("--set", setting)]
     if any(setting.startswith("size") for setting in case.settings):
         settings += ["--set", "model.name=small_cnn"]
     told, argv = io.StringIO(), sys.argv
@@ -200,7 +207,7 @@ def _serve(pipe: Connection) -> None:
     sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     known = cases()
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + 8 * MEMORY,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (size + 24 * MEMORY,) * 2)
     while True:
         try:
             number, by_command = pipe.recv()
