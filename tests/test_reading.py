@@ -2,6 +2,7 @@
 
 import os
 import threading
+import tracemalloc
 
 import pytest
 
@@ -55,3 +56,12 @@ def test_json_that_cannot_be_read_is_one_error(tmp_path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DataError, match="not valid JSON"):
         read_json(path)
+
+
+def test_a_small_file_takes_little_room_however_much_it_may_hold(tmp_path):
+    (tmp_path / "small").write_bytes(b"x")
+    tracemalloc.start()
+    assert read_bytes(tmp_path / "small", limit=1 << 34) == b"x"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20

@@ -135,7 +135,9 @@ def test_what_settings_may_hold_is_read(text):
 
 
 @pytest.mark.parametrize(
-    "text", ['"\\' * 100_000, "'" * 200_000, "a" * 200_000, "a " * 100_000, '"""' * 70_000]
+    "text",
+    ['"\\' * 100_000, "'" * 200_000, "a" * 200_000, "a " * 100_000, '"""' * 70_000],
+    ids=["escapes", "apostrophes", "word", "words", "quotes"],
 )
 def test_text_that_only_looks_like_a_key_takes_no_time(text):
     begun = time.process_time()

@@ -221,7 +221,21 @@ def same_json(one, other):
         return False
 
 
-@pytest.mark.parametrize("text", ["", "null", "3", "[]", "{}", '"step"', '[["a", 1]]', "{", "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "3",
+        "[]",
+        "{}",
+        '"step"',
+        '[["a", 1]]',
+        "{",
+        "\x00",
+        pytest.param('{"a":' * 50_000, id="deep"),
+    ],
+)
 def test_a_list_of_files_that_lists_none_is_refused(pair, text):
     with damaged(pair, COMPLETE, lambda _: text.encode()):
         assert_passed_over(pair)

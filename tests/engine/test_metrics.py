@@ -28,7 +28,7 @@ STRANGE = [
 ]
 
 
-@pytest.mark.parametrize("line", STRANGE)
+@pytest.mark.parametrize("line", STRANGE, ids=range(len(STRANGE)))
 def test_a_line_that_tells_of_no_epoch_is_left_out_and_said(tmp_path, line):
     path, good = tmp_path / "metrics.jsonl", json.dumps(EPOCH)
     path.write_text(f"{good}\n{line}\n{good}\n")

@@ -67,7 +67,9 @@ def test_what_is_damaged_says_how_to_write_it_again(tmp_path, read, content):
 
 
 @pytest.mark.parametrize(
-    "content", [b"[1]", b'"a"', b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}", b"{}x", b'{"a": "\\ud800"}']
+    "content",
+    [b"[1]", b'"a"', b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}", b"{}x", b'{"a": "\\ud800"}'],
+    ids=["list", "text", "deep", "digits", "more", "surrogate"],
 )
 def test_json_that_is_no_plain_object_is_one_error(tmp_path, content):
     (tmp_path / "a.json").write_bytes(content)

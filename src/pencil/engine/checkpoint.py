@@ -28,6 +28,7 @@ from pencil.engine.index import INDEX, index_reader, read_index
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
 from pencil.engine.runtime import Group, Runtime, is_lost_rank
 from pencil.errors import RunError
+from pencil.reading import read_json
 
 COMPLETE = "complete.json"
 State = dict[str, Tensor]
@@ -171,8 +172,8 @@ class Checkpoints:
 def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
     """What keeps a folder from being a whole checkpoint, or None, judged by one of several shares of its files."""
     try:
-        listed = json.loads((path / COMPLETE).read_text())
-    except (OSError, ValueError):
+        listed = read_json(path / COMPLETE, error=RunError)
+    except RunError:
         listed = None
     if not isinstance(listed, dict) or INDEX not in listed:
         return f"{COMPLETE} is missing or cut off"
