@@ -39,7 +39,7 @@ from faults.mutate import mutated
 from pencil.errors import PencilError
 
 SECONDS = 5.0  # of processor time for one input; the machine may be busy with others
-WAIT = 300.0  # until one that takes neither time nor end is given up
+WAIT = 600.0  # for a hundred inputs, until one that takes neither time nor end is given up
 MEMORY = 1 << 30  # more than the process took before its first input
 BROKEN = 3  # exit code
 SHOWN = 3  # unexpected ends of a target that are told
@@ -97,8 +97,11 @@ def _work(target: Target, tries: int, folder: Path, state: mmap.mmap) -> None:
     try:
         seeds, read = prepared(target, folder)
         _limit()
+        armed = False
         while (done := _STATE.unpack(state[:])[0]) < tries:
-            faulthandler.dump_traceback_later(WAIT, exit=True)
+            if done % 100 == 0 or not armed:  # which starts a thread: too dear for every input
+                faulthandler.dump_traceback_later(WAIT, exit=True)
+                armed = True
             problem = outcome(read, mutated(seeds, target.changes, draw(target, done)))
             unexpected = _STATE.unpack(state[:])[1] + (problem is not None)
             if problem is not None and unexpected <= SHOWN:

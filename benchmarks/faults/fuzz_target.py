@@ -18,7 +18,7 @@ class Tries(NamedTuple):
 
 
 USUAL, RISKY = Tries(8_000, 50), Tries(100_000, 100)
-SLOW = Tries(4_000, 15)  # a page or an import for each input
+SLOW = Tries(1_500, 15)  # a page or an import for each input
 Made = tuple[Sequence[bytes], Callable[[bytes], object]]
 """Seeds, and what reads one content."""
 

@@ -141,3 +141,10 @@ def test_a_file_of_another_making_is_refused(tmp_path, schema):
         return
     with pytest.raises(RunError, match=expected):
         list(read_decisions(tmp_path))
+
+
+def test_a_view_in_the_place_of_the_history_is_not_reviewed_on(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "review.sqlite")) as made:
+        made.execute(f"CREATE VIEW history AS {ENDLESS}")
+    with pytest.raises(RunError, match=r"review\.sqlite: "):
+        Database(tmp_path / "review.sqlite")

@@ -176,7 +176,7 @@ def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
             restrain(history)
-            _check_table(history, path)
+            check_history(history, path)
             yield history
     except (sqlite3.Error, UnicodeDecodeError) as error:  # text in the file may be no text
         raise unreadable(path, error) from error
@@ -191,7 +191,7 @@ def restrain(connection: sqlite3.Connection) -> None:
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
 
 
-def _check_table(history: sqlite3.Connection, path: Path) -> None:
+def check_history(history: sqlite3.Connection, path: Path) -> None:
     """Refuse a view, which may never end, a computed column, and a table in which undos take a search each."""
     (kind,) = history.execute("SELECT type FROM sqlite_schema WHERE name = 'history'").fetchone() or (None,)
     (plain,) = history.execute(

@@ -18,7 +18,7 @@ from typing import Any
 
 from pencil.durable import sync
 from pencil.errors import RunError
-from pencil.results.decisions import HISTORY, unreadable
+from pencil.results.decisions import HISTORY, check_history, restrain, unreadable
 
 OWNER_ONLY = 0o600
 BUSY_SECONDS = 120.0  # another server may be filling the queue
@@ -52,9 +52,11 @@ class Database:
             self._db = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            restrain(self._db)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(QUEUE + HISTORY)
+            check_history(self._db, path)
             sync(path.parent)  # the file itself, where it is new
 
     def close(self) -> None:
