@@ -25,10 +25,8 @@ def make_folder(path: Path) -> None:
     """Make a folder and its parents where they are missing; after power loss they are still there."""
     made = [place for place in path.parents if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for place in (
-        *reversed(made),
-        path,
-    ):  # the folder itself may have been made a moment ago by somebody else
+    # The folder itself is synced in any case: somebody else may have made it a moment ago.
+    for place in (*reversed(made), path):
         sync(place.parent)
 
 

@@ -145,7 +145,7 @@ def test_the_most_thumbnails_of_the_worst_images_fit_in_five_megabytes(
     folder = make_run(tmp_path / "run", logits, given)
     noise = torch.randint(256, (1000, 3, 120, 120), dtype=torch.uint8)
 
-    def read(*_):
+    def read(*_, **__):
         rows = _examples(noise, given)
         return type("Prepared", (), {"train": rows})
 
@@ -157,7 +157,7 @@ def test_the_most_thumbnails_of_the_worst_images_fit_in_five_megabytes(
         ids = [f"row-{row}" for row in range(1000)]
         return Examples(TensorInputs(values), GivenLabels.of(labels, 5), names, ids)
 
-    monkeypatch.setattr(source, "prepare_examples", read)
+    monkeypatch.setattr(source, "own_examples", read)
     report = gather(RunDirectory.open(folder), examples=100)
     assert sum(example.thumbnail is not None for example in report.corrections) > 50
     assert 1_000_000 < write_page(report, tmp_path / "report.html") < 5_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,11 @@ FREE_BYTES = 256 * MB
 MOST_PACKED = 100
 """What is larger than ``FREE_BYTES`` may unpack to this many times its packed size: random numbers hardly shrink at
 all, sparse ones to a tenth or a fiftieth, a file made to fill memory to a thousandth."""
+
+
+_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+# CPython 3.11 may raise a SystemError where several threads parse Python at once, as numpy does with a header.
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,10 @@ def read_header(file: IO[bytes]) -> Header:
     file.seek(0)
     try:
         version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
-            version
-        ]
-        shape, fortran, dtype = read(file)
-    except (
-        Exception
-    ) as error:  # numpy parses it as Python: TokenError, SyntaxError, RecursionError, MemoryError, ...
+        with _PARSING:
+            shape, fortran, dtype = _READERS[version](file)
+    # numpy parses it as Python: TokenError, SyntaxError, RecursionError, MemoryError, ...
+    except Exception as error:
         raise ValueError(f"its header is no array's: {str(error).partition(chr(10))[0][:200]}") from error
     return _checked(Header(shape, fortran, dtype))
 
