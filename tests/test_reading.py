@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from pencil.errors import DataError, RunError
-from pencil.reading import open_plain, parse_json, read_bytes, read_json, read_text
+from pencil.reading import is_file, open_plain, parse_json, read_bytes, read_json, read_text
 
 
 def test_reads_a_plain_file(tmp_path):
@@ -34,6 +34,12 @@ def test_a_pipe_is_refused_without_waiting(tmp_path):
 def test_devices_and_folders_are_refused(name):
     with pytest.raises(RunError, match="not a plain file"):
         open_plain(name, error=RunError)
+
+
+def test_a_name_that_no_file_could_have_is_no_file(tmp_path):
+    (tmp_path / "there").touch()
+    assert is_file(tmp_path / "there")
+    assert not is_file(tmp_path / ("x" * 300))
 
 
 @pytest.mark.parametrize("name", ["missing", "with\0null"])

@@ -33,6 +33,14 @@ def open_plain(path: Path, *, error: type[PencilError] = DataError) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
+def is_file(path: Path) -> bool:
+    """Whether a plain file is there; a name that no file could have is none."""
+    try:
+        return path.is_file()
+    except OSError:  # longer than any file's
+        return False
+
+
 def read_bytes(path: Path, *, limit: int, error: type[PencilError] = DataError) -> bytes:
     """The content of a plain file of at most ``limit`` bytes."""
     with open_plain(path, error=error) as file:

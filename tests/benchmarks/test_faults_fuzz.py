@@ -51,6 +51,29 @@ def run(*words):
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=600)
 
 
+REPLAY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from faults import fuzz
+from pencil.errors import PencilError
+
+for word in sys.argv[2:]:
+    name, _, number = word.partition("#")
+    try:
+        fuzz.replay(name, int(number))
+    except PencilError:
+        pass
+print("replayed")
+"""
+FOUND = ("shard.parquet#7608", "features.npz#418", "idx.gz#3292", "cub200#164")  # by the long form, once
+
+
+def test_inputs_that_once_ended_otherwise_do_so_no_more():
+    done = run("-c", REPLAY, str(PROGRAM.parents[1]), *FOUND)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.endswith("replayed\n")
+
+
 def test_no_reader_ends_in_anything_but_an_error_of_ours():
     done = run(str(PROGRAM), "--quick")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -20,7 +20,7 @@ from pencil.data.folder import ImageFiles
 from pencil.data.images import ImageDecoder
 from pencil.errors import DataError
 from pencil.places import stays_within
-from pencil.reading import MB, read_text
+from pencil.reading import MB, is_file, read_text
 from pencil.stores import GivenLabels
 
 NUM_CLASSES = 14
@@ -86,9 +86,9 @@ def _examples(
     if unknown is not None:
         raise DataError(f"{path}: {unknown} has no label; keep the list beside the label file it came with")
     check_inside(keys, root, path)
-    if not (root / keys[0]).exists():
+    if not is_file(root / keys[0]):
         raise DataError(
-            f"{path}: its first image, {keys[0]}, is not in {root}; unpack 0.tar to 9.tar into {root / 'images'}"
+            f"{path}: its first image, {keys[0][:200]}, is not in {root}; unpack 0.tar to 9.tar into {root / 'images'}"
         )
     given = GivenLabels.of(torch.tensor([labels[key] for key in keys]), len(names))
     return Examples(ImageFiles(keys, size, channels, root), given, names, keys)

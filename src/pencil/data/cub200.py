@@ -20,6 +20,7 @@ from pencil.data.examples import Examples, Splits
 from pencil.data.folder import ImageFiles
 from pencil.data.images import ImageDecoder
 from pencil.errors import DataError
+from pencil.reading import is_file
 from pencil.stores import GivenLabels
 
 FOLDER = "CUB_200_2011"
@@ -43,8 +44,10 @@ def read_cub200(root: str | Path, size: int | None = None, channels: int = 3) ->
     place = {number: row for row, number in enumerate(classes)}
     names, paths = tuple(classes.values()), list(images.values())
     check_inside(paths, root / "images", root / "images.txt")
-    if not (root / "images" / paths[0]).exists():
-        raise DataError(f"{root / 'images.txt'}: its first image, {paths[0]}, is not in {root / 'images'}")
+    if not is_file(root / "images" / paths[0]):
+        raise DataError(
+            f"{root / 'images.txt'}: its first image, {paths[0][:200]}, is not in {root / 'images'}"
+        )
     given = GivenLabels.of(torch.tensor([place[label] for label in labels]), len(names))
     whole = Examples(ImageFiles(paths, size, channels, root / "images"), given, names, paths)
     is_train = torch.tensor([word == "1" for word in split])

@@ -292,9 +292,11 @@ def _texts(array: NDArray[Any], what: str) -> list[str]:
         raise DataError(f"{what} must have one dimension, found shape {array.shape}; save a list")
     try:
         decoded = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+        return [str(text) for text in decoded.tolist()]
     except UnicodeDecodeError as error:
         raise DataError(f"{what} are not UTF-8 ({error.reason}); save them as text") from error
-    return [str(text) for text in decoded.tolist()]
+    except (SystemError, ValueError) as error:  # numpy keeps numbers that are no characters
+        raise DataError(f"{what} are not text ({error}); save them as text") from error
 
 
 def _check_finite(values: Tensor, what: str) -> None:

@@ -57,7 +57,12 @@ def read_idx_array(path: str | Path) -> Tensor:
                 data, shape, dtype = _read(file, file, path)
         except (OSError, EOFError, ValueError, MemoryError, zlib.error) as error:
             raise DataError(f"{path}: cannot be read ({error}); fetch the file again") from error
-    array = np.frombuffer(data, dtype).reshape(shape)
+    try:
+        array = np.frombuffer(data, dtype).reshape(shape)
+    except ValueError as error:  # a size of 0 among others whose product is past all numbers
+        raise DataError(
+            f"{path}: its header names the shape {shape} ({error}); fetch the file again"
+        ) from error
     # IDX is big-endian and the buffer read-only; the copy is neither.
     return torch.from_numpy(array.astype(dtype.newbyteorder("=")))
 

@@ -21,6 +21,7 @@ from pencil.data.folder import TEST_SPLITS, ImageFiles
 from pencil.data.tables import ALIASES, Cells, csv_cells, find_column, listed, parquet_cells
 from pencil.errors import DataError
 from pencil.places import remedy, stays_within
+from pencil.reading import is_file
 from pencil.stores import GivenLabels
 
 _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
@@ -264,16 +265,9 @@ def _check_paths(rows: list[_Row], folder: Path, allow: Sequence[str], problems:
         elif row.path and not stays_within(row.path, folder, allow):
             where = remedy(str(Path(os.path.normpath(folder.absolute() / row.path)).parent))
             problems.add(number, "path", f"{row.path!r} lies outside {folder}; {where}")
-        elif row.path and not _is_file(folder / row.path):
+        elif row.path and not is_file(folder / row.path):
             hint = "; paths are written with /" if "\\" in row.path else ""
             problems.add(number, "path", f"no file {row.path[:200]!r} in {folder}{hint}")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name longer than any file's
-        return False
 
 
 def _check_lists(table: list[dict[str, Any]], rows: list[_Row], problems: _Problems) -> None:

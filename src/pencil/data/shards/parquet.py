@@ -57,8 +57,8 @@ def _open(path: Path) -> Any:
 def _row_group(file: Any, group: int, columns: list[str]) -> Any:
     """Some columns of a row group, read in pieces: a value stored once may stand in every row."""
     arrow: Any = need("pyarrow", extra="tables", purpose="read Parquet shards")
-    stored = file.metadata.row_group(group)
-    size = sum(stored.column(number).total_uncompressed_size for number in range(stored.num_columns))
+    # Not the sum over its columns: arrow ends the process where the metadata of a column is damaged.
+    size = max(0, file.metadata.row_group(group).total_byte_size)
     rows = max(4, min(MOST_BYTES // max(1, 4 * size), 4096))
     batches, taken = [], 0
     for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=columns, use_threads=False):
