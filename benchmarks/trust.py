@@ -52,12 +52,15 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick and args.write:
         parser.error("--write: figures of --quick are not kept")
-    measured = {part: measured_part(part, quick=args.quick) for part in args.only or PARTS}
-    if args.write:
-        keep(measured)
-    figures = {name: value for part in measured.values() for name, value in part["figures"].items()}
+    figures: dict[str, int] = {}
+    parts = args.only or list(PARTS)
+    for part in parts:
+        measured = measured_part(part, quick=args.quick)
+        figures |= measured["figures"]
+        if args.write:
+            keep(part, measured)
     finish(figures, as_json=args.json)
-    sys.exit(0 if all(holds(part, figures) for part in measured) else 1)
+    sys.exit(0 if all(holds(part, figures) for part in parts) else 1)
 
 
 def measured_part(part: str, *, quick: bool) -> dict[str, Any]:
@@ -87,14 +90,13 @@ def holds(part: str, figures: Mapping[str, int]) -> bool:
     return figures[tried] > 0 and figures[outcome] == (figures[tried] if all_of_them else 0)
 
 
-def keep(measured: Mapping[str, Mapping[str, Any]]) -> None:
-    """Put the figures into the file of results, beside those of other parts."""
+def keep(part: str, measured: Mapping[str, Any]) -> None:
+    """Put the figures of a part into the file of results, beside those of others."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
-    for part, values in measured.items():
-        command = f"python benchmarks/trust.py --only {part} --write"
-        kept[part] = {**values, "command": command, "machine": machine}
-    RESULTS.write_text(json.dumps({part: kept[part] for part in PARTS if part in kept}, indent=2) + "\n")
+    command = f"python benchmarks/trust.py --only {part} --write"
+    kept[part] = {**measured, "command": command, "machine": machine}
+    RESULTS.write_text(json.dumps({name: kept[name] for name in PARTS if name in kept}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def test_the_page_quotes_the_figures_as_measured(trust):
 
 def test_parts_are_kept_beside_one_another(trust, tmp_path, monkeypatch):
     monkeypatch.setattr(trust, "RESULTS", tmp_path / "trust.json")
-    trust.keep({"server": {"figures": {"server_requests": 5, "server_5xx": 0}, "seconds": 1}})
-    trust.keep({"kills": {"figures": {"kill_points": 2, "kill_points_identical": 2}, "seconds": 1}})
+    trust.keep("server", {"figures": {"server_requests": 5, "server_5xx": 0}, "seconds": 1})
+    trust.keep("kills", {"figures": {"kill_points": 2, "kill_points_identical": 2}, "seconds": 1})
     kept = json.loads((tmp_path / "trust.json").read_text())
     assert list(kept) == ["kills", "server"]
     assert kept["server"]["command"] == "python benchmarks/trust.py --only server --write"
