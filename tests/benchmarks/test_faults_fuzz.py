@@ -65,7 +65,13 @@ for word in sys.argv[2:]:
         pass
 print("replayed")
 """
-FOUND = ("shard.parquet#7608", "features.npz#418", "idx.gz#3292", "cub200#164")  # by the long form, once
+FOUND = (
+    "shard.parquet#7608",
+    "features.npz#418",
+    "idx.gz#3292",
+    "cub200#164",
+    "complete.json#3038",
+)  # by the long form, once
 
 
 def test_inputs_that_once_ended_otherwise_do_so_no_more():

@@ -28,7 +28,7 @@ from pencil.engine.index import INDEX, index_reader, read_index
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
 from pencil.engine.runtime import Group, Runtime, is_lost_rank
 from pencil.errors import RunError
-from pencil.reading import read_json
+from pencil.reading import is_file, read_json
 
 COMPLETE = "complete.json"
 State = dict[str, Tensor]
@@ -186,7 +186,7 @@ def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
 def _lies_in(folder: Path, name: str) -> bool:
     """Whether a name is that of a plain file in the folder itself."""
     path = folder / name
-    return path.parent == folder and path.is_file() and not path.is_symlink()
+    return path.parent == folder and is_file(path) and not path.is_symlink()
 
 
 def tensors_in(path: Path, prefix: str) -> State:

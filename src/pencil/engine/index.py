@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pencil.errors import RunError
-from pencil.reading import MB, open_plain
+from pencil.reading import MB, is_file, open_plain
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.filesystem import FileSystemReader
@@ -117,7 +117,7 @@ def _size_of(folder: Path, name: Any) -> int:
     if type(name) is not str or not name.startswith("__") or "/" in name or "\\" in name:
         return -1
     path = folder / name
-    return path.stat().st_size if path.is_file() and not path.is_symlink() else -1
+    return path.stat().st_size if is_file(path) and not path.is_symlink() else -1
 
 
 def _bytes_of(entry: TensorStorageMetadata) -> int:
