@@ -126,6 +126,11 @@ def test_a_filter_that_fits_nothing_is_named(table, only, message):
         Grid.of(table).cells(only)
 
 
+def test_more_seeds_than_anybody_means_are_refused(table):
+    with pytest.raises(ConfigError, match="seeds: 2147483647 must be how many, from 1 to 10,000"):
+        Grid.of({**table, "seeds": 2147483647})
+
+
 @pytest.mark.parametrize("seeds", [0, 3])
 def test_seeds_that_the_grid_does_not_have_are_refused(table, seeds):
     with pytest.raises(ConfigError, match=f"--seeds {seeds}: the grid has 2; write seeds = {seeds} there"):
@@ -149,7 +154,7 @@ def test_all_mistakes_of_the_file_are_told_at_once(table):
     assert str(caught.value).splitlines() == [
         "g.toml: 11 mistakes:",
         "  sedes: unknown; did you mean 'seeds'?",
-        "  seeds: [1, 1] must be how many, at least 1, or a list of different whole numbers",
+        "  seeds: [1, 1] must be how many, from 1 to 10,000, or a list of different whole numbers",
         "  validation: 2 must be a share of the training rows, at least 0 and below 1",
         "  ceilings: 'yes' must be true or false",
         "  base.preset: 'feature' is unknown; did you mean 'features'?",

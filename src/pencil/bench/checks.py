@@ -11,6 +11,7 @@ from pencil.presets import PRESETS
 
 AXES = ("data", "noise", "method", "variant")
 CLEAN, ORACLE = CEILINGS = ("clean", "oracle")
+MOST_SEEDS = 10_000  # of a grid that somebody means
 DEFAULT = "default"  # the variant that changes nothing
 _FIELDS = ("seeds", "validation", "ceilings", "base", *AXES)
 _NAME = re.compile(r"[\w.+-]+")
@@ -41,9 +42,9 @@ def listed(source: str, mistakes: Sequence[str]) -> str:
 def _check_seeds(seeds: Any) -> Iterator[str]:
     numbers = seeds if isinstance(seeds, list) else [seeds]
     whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
-    enough = bool(numbers) and (isinstance(seeds, list) or (whole and seeds >= 1))
+    enough = bool(numbers) and (isinstance(seeds, list) or (whole and 1 <= seeds <= MOST_SEEDS))
     if not whole or not enough or len(set(numbers)) < len(numbers):
-        yield f"seeds: {seeds!r} must be how many, at least 1, or a list of different whole numbers"
+        yield f"seeds: {seeds!r} must be how many, from 1 to {MOST_SEEDS:,}, or a list of different whole numbers"
 
 
 def _check_plain(table: Mapping[str, Any]) -> Iterator[str]:
