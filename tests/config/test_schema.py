@@ -144,6 +144,11 @@ def test_a_file_is_read_as_utf_8(tmp_path):
     assert RunConfig.read(file).data.path == "ŷ/é.npz"
 
 
+def test_text_that_is_not_utf8_is_refused_by_its_field():
+    with pytest.raises(ConfigError, match=r"^data\.path: 'b\\udcff\.npz' is not UTF-8; rename the file"):
+        RunConfig.of(minimal(data={"kind": "features", "path": "b\udcff.npz"}))
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError) as caught:
         read_table(tmp_path / "run.toml")

@@ -7,7 +7,7 @@ second description of them here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -272,6 +272,11 @@ class RunConfig(Section):
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunConfig:
         """From plain values, as TOML gives them; raises one ``ConfigError`` that lists every mistake."""
+        broken = next(_not_utf8(table), None)
+        if broken is not None:
+            raise ConfigError(
+                f"{broken[0]}: {broken[1]!r} is not UTF-8; rename the file, or write it otherwise"
+            )
         try:
             # By way of JSON, strict validation still takes lists for tuples. TOML's dates become strings.
             return cls.model_validate_json(json.dumps(table, default=str))
@@ -301,6 +306,21 @@ class RunConfig(Section):
                 f"the settings take more than {SETTINGS_BYTES:,} bytes as TOML; put less into them"
             )
         return text
+
+
+def _not_utf8(value: Any, field: str = "config") -> Iterator[tuple[str, str]]:
+    """Fields whose text cannot be written to a file: names of files may be any bytes."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _not_utf8(inner, key if field == "config" else f"{field}.{key}")
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _not_utf8(inner, field)
+    elif isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            yield field, value
 
 
 def read_table(path: Path) -> dict[str, Any]:
