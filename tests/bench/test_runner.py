@@ -88,11 +88,17 @@ def test_stopped_then_killed_then_run_again_a_grid_ends_with_the_same_results(
 
     process = start(grid_file, out, "--json")
     already = len(read_results(out))
-    wait_until(process, lambda: len(read_results(out)) > already and half_done(out))
+    begun = {}  # runs that were half done a moment before the kill, and when they were begun
+
+    def half_way():
+        begun.update({run: (run / "config.toml").stat().st_mtime_ns for run in half_done(out)})
+        return len(read_results(out)) > already and begun
+
+    wait_until(process, half_way)
     workers = children(process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    finished, halves = read_results(out), half_done(out)
+    finished = read_results(out)
     assert workers
     deadline = time.monotonic() + 10
     while any(
@@ -100,7 +106,6 @@ def test_stopped_then_killed_then_run_again_a_grid_ends_with_the_same_results(
     ):
         assert time.monotonic() < deadline, "workers outlive their parent"
         time.sleep(0.01)
-    begun = {run: (run / "config.toml").stat().st_mtime_ns for run in halves}
     with (out / "results.jsonl").open("a") as file:
         file.write('{"data": "points", "noi')
 
@@ -109,7 +114,6 @@ def test_stopped_then_killed_then_run_again_a_grid_ends_with_the_same_results(
     assert without_seconds(read_results(out)) == without_seconds(read_results(undisturbed))
     assert len((out / "results.jsonl").read_text().splitlines()) == 8
     assert all(line in read_results(out) for line in finished)
-    assert begun
     assert {run: (run / "config.toml").stat().st_mtime_ns for run in begun} == begun
     assert not list(out.glob("runs/*/checkpoints"))
     assert not list(out.glob("runs/*/labels"))
