@@ -70,7 +70,7 @@ def resolve(requirements: Iterable[str], constraints: Path) -> list[Pin]:
     """What pip would install into an empty environment, sorted by name."""
     options = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--no-cache-dir", "--quiet"]
     command = [sys.executable, "-m", "pip", "install", *options, "--report", "-", "-c", str(constraints)]
-    ran = subprocess.run([*command, *requirements], check=True, stdout=subprocess.PIPE, cwd=ROOT)  # noqa: S603
+    ran = subprocess.run([*command, *requirements], check=True, stdout=subprocess.PIPE, cwd=ROOT)  # noqa: S603 - pip
     return sorted(_pin(installed) for installed in json.loads(ran.stdout)["install"])
 
 

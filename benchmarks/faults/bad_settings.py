@@ -21,7 +21,7 @@ learning_rate = 0.1
 """
 
 TELLS = r"c\.toml|settings? (is|are) wrong:\n  [\w.]+: "
-"""Text that is no TOML is told by its file, a wrong value by its field alone."""
+"""The error for text that is no TOML names the file, the one for a wrong value only the field."""
 TEXTS: dict[str, bytes] = {
     "empty": b"",
     "of 50,000 dots": b"a" + b".a" * 50_000 + b" = 1\n",

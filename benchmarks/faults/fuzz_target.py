@@ -29,7 +29,7 @@ class Target:
 
     Attributes:
         name: What it is called in counts.
-        make: Prepares a folder; answers with seeds and the reader.
+        make: Prepares a folder; returns seeds and the reader.
         tries: How many inputs.
         changes: Those that know its format.
     """

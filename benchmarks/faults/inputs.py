@@ -204,7 +204,7 @@ def _worker() -> Iterator[Connection]:
 
 def _serve(pipe: Connection) -> None:
     torch.set_num_threads(1)
-    sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
     known = cases()
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + 24 * MEMORY,) * 2)

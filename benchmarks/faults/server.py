@@ -98,7 +98,7 @@ class Server:
         return next(int(line.split()[1]) / 1000 for line in status.splitlines() if line.startswith("VmRSS"))
 
     def end(self) -> str:
-        """End it in order; answers with what it said."""
+        """End it in order; returns what it said."""
         self.process.send_signal(signal.SIGINT)
         self.process.communicate(timeout=60)
         self.said.seek(0)

@@ -232,7 +232,7 @@ class _Reader:
     def _rename(self, pid: int, arguments: str, _: int) -> Iterator[Change]:
         old, new = self._paths(arguments)
         if old.startswith(self._root) or new.startswith(self._root):
-            if "RENAME_EXCHANGE" in arguments or os.path.dirname(old) != os.path.dirname(new):  # noqa: PTH120
+            if "RENAME_EXCHANGE" in arguments or os.path.dirname(old) != os.path.dirname(new):  # noqa: PTH120 - plain text
                 raise UnknownCallError(f"a rename from {old} to {new}")
             self._rename_known(old, new)
             yield Change("rename", old, target=new)
@@ -293,9 +293,9 @@ class _Reader:
             before = HANDLE.findall(arguments[: match.start()].rstrip(", "))
             folder = _decoded(before[-1][1]) if before else ""
             path = _decoded(match[1])
-            if not os.path.isabs(path) and not folder:  # noqa: PTH117
+            if not os.path.isabs(path) and not folder:  # noqa: PTH117 - text, as strace wrote it
                 raise UnknownCallError(f"a relative path: {path}")
-            found.append(os.path.normpath(os.path.join(folder, path)))  # noqa: PTH118
+            found.append(os.path.normpath(os.path.join(folder, path)))  # noqa: PTH118 - text
         return found
 
 

@@ -44,14 +44,14 @@ def power(imported):
 
 
 def change(power, kind, name, data=b"", number=0, target=""):
-    return power.Change(kind, f"/root/{name}", data, number, f"/root/{target}")
+    return power.Change(kind, f"/disk/{name}", data, number, f"/disk/{target}")
 
 
 def outcomes(power, tmp_path, *changes):
     """What a file named ``new`` may hold after power loss, None for no such file."""
     found = set()
     for seed in range(60):
-        disk = power.Disk(tmp_path.__class__("/root"))
+        disk = power.Disk(tmp_path.__class__("/disk"))
         disk.apply(changes)
         disk.after_loss(random.Random(seed), tmp_path / str(seed))
         file = tmp_path / str(seed) / "new"

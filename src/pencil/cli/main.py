@@ -198,8 +198,8 @@ def predict(
     if trust_code:
         tell_code(code_of_run(directory), run)
     chunks, names = predictions(directory, section, split, trust_code=trust_code)
-    wishes = {"distribution": distribution, "spreadsheet": spreadsheet}
-    _wrote(out, write_labels(out, chunks, names, **wishes), json_)
+    count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
+    _wrote(out, count, json_)
 
 
 @cli.command()
@@ -220,8 +220,8 @@ def labels(run: Path, out: Path, distribution: bool, spreadsheet: bool, json_: b
     chunks, names = learned_labels(directory)
     _keep_apart(out, directory.config.data.path)
     chunks = with_decisions(chunks, directory.path)
-    wishes = {"distribution": distribution, "spreadsheet": spreadsheet}
-    _wrote(out, write_labels(out, chunks, names, **wishes), json_)
+    count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
+    _wrote(out, count, json_)
 
 
 @cli.command()

@@ -32,7 +32,7 @@ NO_PATH = "the request must name a path of this server, from its first /"
 OTHER_NAME = "this server does not go by that name; use the address that it printed"
 OTHER_ORIGIN = "a page of another origin asks; open the address that pencil review printed"
 TOO_LARGE = f"a body may have {BODY_BYTES:,} bytes"
-NO_TOKEN = "the token is missing or wrong; open the address that pencil review printed"  # noqa: S105
+NO_TOKEN = "the token is missing or wrong; open the address that pencil review printed"  # noqa: S105 - a message
 OTHER_TYPE = "a body must be application/json"
 
 
