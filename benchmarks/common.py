@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 
@@ -46,3 +47,13 @@ def finish(figures: Mapping[str, float], *, as_json: bool) -> None:
     else:
         for name, value in figures.items():
             print(f"{name:<32} {value}")
+
+
+def measure_by_command(measure: Callable[..., Mapping[str, float]], about: str | None) -> None:
+    """Measure as the command line says, and print the figures."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    finish(measure(quick=arguments.quick, seed=arguments.seed), as_json=arguments.json)

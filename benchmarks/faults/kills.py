@@ -11,7 +11,6 @@ count.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import random
@@ -29,7 +28,7 @@ if __name__ == "__main__":  # the folder of the benchmarks, not the one of this 
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import elastic
-from common import finish, followed
+from common import followed, measure_by_command
 
 from faults import work
 from faults.warm import Job, Warm, warm
@@ -55,18 +54,6 @@ class Amount:
 
 
 LONG, QUICK = Amount(timed=40, calls=45, ranks=30, torchrun=4), Amount(timed=1, calls=1, ranks=1, torchrun=0)
-
-
-def main() -> None:
-    """Measure, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    finish(measure(quick=arguments.quick, seed=arguments.seed), as_json=arguments.json)
 
 
 def measure(*, quick: bool, seed: int = 0) -> dict[str, int]:
@@ -216,4 +203,4 @@ def under_torchrun(folder: Path, count: int, draw: random.Random) -> Iterator[st
 
 
 if __name__ == "__main__":
-    main()
+    measure_by_command(measure, __doc__)

@@ -11,7 +11,6 @@ ends with what it leaves undisturbed: labels, weights and metrics byte for byte,
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import random
@@ -26,7 +25,7 @@ from typing import Any
 if __name__ == "__main__":  # the folder of the benchmarks, not the one of this file
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from common import finish, followed
+from common import followed, measure_by_command
 
 from faults import work
 from faults.disk import Disk, File
@@ -38,18 +37,6 @@ QUICK = {"train": 3, "resume": 2, "labels": 1, "report": 1, "review": 2, "index"
 STORE = "top:3:mapped"
 # What two equal runs of a grid differ in; a run that ended before it was measured does not repeat its warnings.
 OTHER = ("seconds", "environment", "warnings")
-
-
-def main() -> None:
-    """Measure, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    finish(measure(quick=arguments.quick, seed=arguments.seed), as_json=arguments.json)
 
 
 def measure(*, quick: bool, seed: int = 0) -> dict[str, int]:
@@ -273,4 +260,4 @@ CONTINUE = {
 
 
 if __name__ == "__main__":
-    main()
+    measure_by_command(measure, __doc__)
