@@ -24,7 +24,7 @@ from common import cifar10_folder, finish
 from pencil.bench.checks import DEFAULT
 from pencil.bench.results import RESULTS, read_results
 from pencil.engine import read_json_lines
-from pencil.errors import need
+from pencil.imports import need
 
 HERE = Path(__file__).parent
 GRID = HERE / "grids" / "cifar10_images.toml"

@@ -31,7 +31,7 @@ from pencil.bench.measure import detection
 from pencil.config import RunConfig
 from pencil.data import Examples, Splits
 from pencil.engine import read_json_lines
-from pencil.errors import need
+from pencil.imports import need
 from pencil.results import LabelChunk
 from pencil.run import RunDirectory, predict, prepare_examples, train
 

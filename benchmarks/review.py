@@ -125,7 +125,7 @@ class Server:
         self.port = int(told["url"].rpartition("/")[0].rpartition(":")[2])
 
     def end(self) -> float:
-        """End it; answers with the most memory it ever held, in MB."""
+        """End it; returns the most memory it ever held, in MB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         (peak,) = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
         self._process.send_signal(signal.SIGINT)

@@ -27,7 +27,7 @@ import numpy as np
 from common import finish
 from numpy.typing import NDArray
 
-from pencil.errors import need
+from pencil.imports import need
 
 CLASSES = 10
 SIDE = 16

@@ -1,6 +1,4 @@
-"""One exception tree, and optional packages asked for by name."""
-
-import math
+"""One exception tree."""
 
 import pytest
 
@@ -12,26 +10,11 @@ from pencil.errors import (
     PencilError,
     RunError,
     did_you_mean,
-    need,
 )
 
 
-def test_need_returns_the_module_that_is_there():
-    assert need("math", extra="none", purpose="count") is math
-
-
-@pytest.mark.parametrize("module", ["no_such_package", "no_such_package.inner"])
-def test_need_says_how_to_install_what_is_missing(module):
-    with pytest.raises(MissingExtraError) as caught:
-        need(module, extra="tables", purpose="write Parquet")
-    message = str(caught.value)
-    assert message.startswith("no_such_package is needed to write Parquet")
-    assert "pip install 'pencil-labels[tables]'" in message
-    assert isinstance(caught.value.__cause__, ImportError)
-
-
 @pytest.mark.parametrize("error", [ConfigError, DataError, RunError, MissingExtraError])
-def test_everything_a_user_can_mend_is_one_kind_of_error(error):
+def test_everything_a_user_can_fix_is_one_kind_of_error(error):
     assert issubclass(error, PencilError)
 
 

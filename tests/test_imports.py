@@ -1,12 +1,13 @@
-"""Objects by import path: found, and every way of missing them."""
+"""Optional packages by name, and objects by import path: found, and every way of missing them."""
 
+import math
 import sys
 from collections import OrderedDict
 
 import pytest
 
-from pencil.errors import ConfigError
-from pencil.imports import import_object
+from pencil.errors import ConfigError, MissingExtraError
+from pencil.imports import import_object, need
 
 
 @pytest.fixture
@@ -22,6 +23,20 @@ def package(tmp_path, monkeypatch):
     yield folder
     for name in [name for name in sys.modules if name.startswith("their_package")]:
         del sys.modules[name]
+
+
+def test_need_returns_the_module_that_is_there():
+    assert need("math", extra="none", purpose="count") is math
+
+
+@pytest.mark.parametrize("module", ["no_such_package", "no_such_package.inner"])
+def test_need_says_how_to_install_what_is_missing(module):
+    with pytest.raises(MissingExtraError) as caught:
+        need(module, extra="tables", purpose="write Parquet")
+    message = str(caught.value)
+    assert message.startswith("no_such_package is needed to write Parquet")
+    assert "pip install 'pencil-labels[tables]'" in message
+    assert isinstance(caught.value.__cause__, ImportError)
 
 
 def test_finds_attributes_and_dotted_attributes(package):

@@ -31,12 +31,14 @@ ALWAYS_SAID = {
 
 REVIEWED = {
     ("__init__.py", "importlib.import_module"): "rooms of the package, from a table of its own",
-    ("errors.py", "importlib.import_module"): "optional packages, named in the code",
-    ("imports.py", "importlib.import_module"): "the user's own module, named by the user",
+    (
+        "imports.py",
+        "importlib.import_module",
+    ): "optional packages, named in the code; the user's own module, named by the user",
     ("bench/workers.py", "multiprocessing.get_context"): "our own workers, which are sent our own settings",
     ("engine/index.py", "pickle.Unpickler"): "knows the records of an index and refuses every other name",
     (
-        "data/cifar.py",
+        "data/readers/cifar.py",
         "pickle.Unpickler",
     ): "answers the names of a CIFAR file with stand-ins and refuses the rest",
     ("data/label_files.py", "torch.load"): "weights_only=True, with numpy's rebuilding of arrays let through",

@@ -19,7 +19,7 @@ from pencil.engine import Checkpoints, Runtime, read_metrics
 from pencil.engine.checkpoint import damage
 from pencil.engine.events import JsonLines
 from pencil.engine.index import read_index
-from pencil.integrations.label_studio import read_choices
+from pencil.export.label_studio import read_choices
 from pencil.presets import preset
 from pencil.report import gather, page
 from pencil.results import (

@@ -1,15 +1,13 @@
-"""One exception tree: everything a user can cause and mend is a ``PencilError``."""
+"""One exception tree: everything a user can cause and fix is a ``PencilError``."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterable
-from types import ModuleType
 
 
 class PencilError(Exception):
-    """A mistake a user can mend. The message names the field, the value and the remedy."""
+    """A mistake a user can fix. The message names the field, the value and the remedy."""
 
 
 class ConfigError(PencilError):
@@ -38,23 +36,6 @@ class MissingExtraError(PencilError):
 
 class FlipWarning(UserWarning):
     """A certificate: with these settings no label can flip."""
-
-
-def need(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import an optional package, or say exactly how to install it.
-
-    Args:
-        module: The module to import, e.g. ``"pyarrow.parquet"``.
-        extra: The extra of this distribution that brings it.
-        purpose: What it is needed for, as the end of "... is needed to".
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtraError(
-            f"{package} is needed to {purpose}; install it with: pip install 'pencil-labels[{extra}]' ({error})"
-        ) from error
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

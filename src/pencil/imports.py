@@ -1,4 +1,4 @@
-"""A user's own objects by import path, ``package.module:attribute``."""
+"""What is imported only when asked for: optional packages, and a user's objects by ``package.module:attribute``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from pencil.errors import ConfigError, did_you_mean
+from pencil.errors import ConfigError, MissingExtraError, did_you_mean
+
+
+def need(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional package, or say exactly how to install it.
+
+    Args:
+        module: The module to import, e.g. ``"pyarrow.parquet"``.
+        extra: The extra of this distribution that brings it.
+        purpose: What it is needed for, as the end of "... is needed to".
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{package} is needed to {purpose}; install it with: pip install 'pencil-labels[{extra}]' ({error})"
+        ) from error
 
 
 def import_object(path: str, *, field: str) -> Any:
@@ -39,7 +56,7 @@ def _module(name: str, path: str, field: str) -> ModuleType:
         raise ConfigError(f"{field} = {path!r}: {_missing(name, error)}") from error
     except Exception as error:  # a user's module may fail in any way as it is imported
         raise ConfigError(
-            f"{field} = {path!r}: importing {name} failed, mend that module; {type(error).__name__}: {error}"
+            f"{field} = {path!r}: importing {name} failed, fix that module; {type(error).__name__}: {error}"
         ) from error
 
 

@@ -54,7 +54,7 @@ def test_time_memory_and_other_exceptions_are_faults(monkeypatch, limit, fault):
 
 def test_the_command_is_judged_by_its_one_line():
     case = CASES["image EPS as bad.png"]
-    assert inputs._judge_output(case, 2, "error: b/bad.png: no; mend it\n") is None
+    assert inputs._judge_output(case, 2, "error: b/bad.png: no; fix it\n") is None
     assert "ended with 1" in inputs._judge_output(case, 1, "Traceback (most recent call last)\n")
     assert "ended with 2" in inputs._judge_output(case, 2, "error: b/bad.png: no; x\nerror: again\n")
     assert "should be refused" in inputs._judge_output(case, 0, "")

@@ -68,7 +68,7 @@ def pair(tmp_path_factory):
 
 @contextlib.contextmanager
 def damaged(folder, file, change):
-    """The newest checkpoint with one file's bytes changed; the file is mended afterwards."""
+    """The newest checkpoint with one file's bytes changed; the file is fixed afterwards."""
     path = folder / "step-0000000002" / file
     content = path.read_bytes()
     path.write_bytes(change(content))

@@ -115,7 +115,7 @@ def test_label_rows_that_are_not_finite_are_not_written(spoilt, tmp_path):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (math.nan, "the input of example '17' is not finite: mend it in the data, or leave the example out"),
+        (math.nan, "the input of example '17' is not finite: fix it in the data, or leave the example out"),
         (3e38, r"is not finite: inputs reach 3\.0e\+38; scale them, or set data\.normalize = 'auto'"),
     ],
 )

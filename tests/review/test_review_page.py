@@ -60,7 +60,7 @@ class Page:
         return self.browser.execute_script("return page.item")
 
     def decide(self, key):
-        """Press a key and wait for the next item; answers with what was on the page."""
+        """Press a key and wait for the next item; returns what was on the page."""
         before = self.item
         self.press(key)
         self.until(f"(page.item === null || page.item.place !== {before['place']}) && !page.busy")

@@ -272,7 +272,7 @@ def test_your_own_network_is_built_for_the_data(own):
     [
         ("wrong_classes", r"for one input \(1, 6\) it returns \(1, 7\), but must return logits \(1, 3\)"),
         ("tuples", r"it returns tuple, but must return logits \(1, 3\)"),
-        ("wrong_inputs", r"fails with RuntimeError: mat1 and mat2 shapes .*mend that code or its args"),
+        ("wrong_inputs", r"fails with RuntimeError: mat1 and mat2 shapes .*fix that code or its args"),
         ("broken", r"fails with ZeroDivisionError: oops \(in own_model.py, line 17\)"),
     ],
 )

@@ -345,7 +345,7 @@ def test_what_goes_wrong_in_your_own_function_is_told_with_the_line(own):
     ):
         read_splits(own("data", wrong="oops"))
     with pytest.raises(
-        ConfigError, match=r"unexpected keyword argument 'row'.*; mend that code or its args"
+        ConfigError, match=r"unexpected keyword argument 'row'.*; fix that code or its args"
     ) as caught:
         read_splits(own("data", row=6))
     assert "sources.py" not in str(caught.value)

@@ -78,7 +78,7 @@ def test_no_labels_with_a_class_count_is_an_empty_set():
         ([float("nan"), 1.0], None, "whole class indices"),
         ([1.0, float("inf")], None, "found inf in row 1"),
         ([0, 5_000_000, 1], None, "row 1: class number 5,000,000 is far beyond the 3 rows"),
-        ([[1.0, 0.0], [0.5, -1.0]], None, "mend row 1"),
+        ([[1.0, 0.0], [0.5, -1.0]], None, "fix row 1"),
         ([[0.5, 0.5]], 3, "2 columns but num_classes is 3"),
         ([[0.5, -0.5]], None, "not negative"),
         ([[0.0, 0.0]], None, "positive sum"),

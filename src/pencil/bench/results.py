@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pencil.durable import sync, write_text
 from pencil.engine import read_json_lines
-from pencil.errors import RunError, need
+from pencil.errors import RunError
+from pencil.imports import need
 from pencil.results import writing
 
 RESULTS = "results.jsonl"

@@ -58,10 +58,10 @@ def export(
 
     docs/handover.md says how each tool reads them.
     """
-    from pencil.integrations.export import Wishes, export
+    from pencil.export.tools import ExportOptions, export
     from pencil.run import RunDirectory
 
-    written = export(RunDirectory.open(run), tool, out, Wishes(verdicts, prefix, texts, distribution))
+    written = export(RunDirectory.open(run), tool, out, ExportOptions(verdicts, prefix, texts, distribution))
     files = [str(file) for file in written.files]
     if json_:
         print_json({"to": tool, "rows": written.rows, "files": files})
@@ -80,7 +80,7 @@ def trusted(exported: Path, out: Path, spreadsheet: bool, json_: bool) -> None:
     Writes id and label of each example on which all who chose agree; those labels can be trusted. Examples in dispute
     or without a choice are left out and counted.
     """
-    from pencil.integrations.label_studio import read_choices
+    from pencil.export.label_studio import read_choices
     from pencil.results import writing
 
     found = read_choices(exported)

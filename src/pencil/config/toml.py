@@ -34,7 +34,7 @@ def from_toml(text: str, source: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer of more than 4,300 digits
-        raise ConfigError(f"{source}: not valid TOML: {error}; mend it there") from error
+        raise ConfigError(f"{source}: not valid TOML: {error}; fix it there") from error
     _check(table, source)
     return table
 

@@ -3,9 +3,6 @@
 from pencil.data.augment import Augment, Normalize, channel_statistics
 from pencil.data.blocks import Blocks
 from pencil.data.checking import leave_out_unreadable
-from pencil.data.cifar import read_cifar
-from pencil.data.clothing1m import read_clothing1m
-from pencil.data.cub200 import read_cub200
 from pencil.data.examples import (
     DatasetInputs,
     Examples,
@@ -17,12 +14,8 @@ from pencil.data.examples import (
     blocks_of,
     original,
 )
-from pencil.data.features import read_features, read_features_alone
-from pencil.data.folder import read_image_folder, read_images_alone
-from pencil.data.idx import read_idx
 from pencil.data.label_files import read_label_file, read_trusted_file, write_label_file
 from pencil.data.loader import fetch_batches
-from pencil.data.manifest import read_manifest, read_paths_alone
 from pencil.data.noise import (
     cifar10_matrix,
     circular_matrix,
@@ -33,6 +26,13 @@ from pencil.data.noise import (
 from pencil.data.ownership import Order, owned_rows, span
 from pencil.data.prepare import Preparation
 from pencil.data.randomness import mixed_seed
+from pencil.data.readers.cifar import read_cifar
+from pencil.data.readers.clothing1m import read_clothing1m
+from pencil.data.readers.cub200 import read_cub200
+from pencil.data.readers.features import read_features, read_features_alone
+from pencil.data.readers.folder import read_image_folder, read_images_alone
+from pencil.data.readers.idx import read_idx
+from pencil.data.readers.manifest import read_manifest, read_paths_alone
 from pencil.data.sampler import EpochSampler
 from pencil.data.shards import read_shards, write_index
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pencil.data.examples import Examples, Inputs, Splits, SubsetInputs, original
-from pencil.data.folder import ImageFiles
+from pencil.data.readers.folder import ImageFiles
 from pencil.data.shards.inputs import ShardInputs
 from pencil.errors import DataError, ExampleError
 

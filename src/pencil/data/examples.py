@@ -1,4 +1,4 @@
-"""What a reader answers with: examples whose rows have numbers, given labels and names."""
+"""What a reader returns: examples whose rows have numbers, given labels and names."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pencil.errors import DataError, ExampleError, PencilError, need
+from pencil.errors import DataError, ExampleError, PencilError
+from pencil.imports import need
 from pencil.reading import MB, open_plain
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")

@@ -125,7 +125,7 @@ def _check_trusted(cells: list[dict[str, str]], header: list[str], name: str, pa
     for number, row in enumerate(cells, start=2):
         if len(row) != len(header):
             raise DataError(
-                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns; mend that row"
+                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns; fix that row"
             )
         if row[name] in seen:
             raise DataError(
@@ -159,7 +159,7 @@ def _as_labels(array: NDArray[Any], path: Path) -> Tensor:
     if array.dtype.kind != "b" and bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"{path}: labels must be whole class indices, found {array[row]} in row {row}; mend that row"
+            f"{path}: labels must be whole class indices, found {array[row]} in row {row}; fix that row"
         )
     return torch.from_numpy(array.astype(np.int64))
 
@@ -236,7 +236,7 @@ def _read_csv(
     for number, row in enumerate(body, start=len(rows) - len(body) + 1):
         if len(row) != len(header):
             raise DataError(
-                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {listed(header)}; mend that row"
+                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {listed(header)}; fix that row"
             )
     first_row = len(rows) - len(body) + 1
     labels = _parse([row[column] for row in body], path, first_row=first_row, names=class_names)
@@ -273,9 +273,7 @@ def _parse(cells: list[str], path: Path, *, first_row: int, names: Sequence[str]
         text = cell.strip()
         if text not in index and not _is_whole(text):
             kind = "a class name or a class index" if names else "a whole class index"
-            raise DataError(
-                f"{path}, row {row + first_row}: label {text[:80]!r} is not {kind}; mend that row"
-            )
+            raise DataError(f"{path}, row {row + first_row}: label {text[:80]!r} is not {kind}; fix that row")
         labels[row] = index[text] if text in index else int(text)
     return torch.from_numpy(labels)
 

@@ -39,7 +39,7 @@ class _Fetched(Dataset[tuple[Tensor, Tensor] | PencilError]):
         return self.__getitems__(np.array([row]))
 
     def __getitems__(self, rows: Rows) -> tuple[Tensor, Tensor] | PencilError:
-        """A mistake that a user can mend travels as a value: raised here, it would arrive wrapped in a traceback."""
+        """A mistake that a user can fix travels as a value: raised here, it would arrive wrapped in a traceback."""
         numbers = torch.from_numpy(rows)
         try:
             return (self.inputs.fetch(numbers) if len(rows) else torch.empty(0)), numbers

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pencil.errors import DataError, PencilError, need
+from pencil.errors import DataError, PencilError
+from pencil.imports import need
 from pencil.reading import open_plain
 
 Cells = Mapping[str, Any]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from pencil.durable import write_text
 from pencil.engine.metrics import usable_lines
-from pencil.errors import need
+from pencil.imports import need
 
 Kind = Literal["check", "begin", "step", "epoch", "checkpoint", "stopped", "end"]
 

@@ -70,7 +70,7 @@ def _input(step: BadStep) -> str | None:
         bad = (~finite_rows(prepared)).nonzero()
         if len(bad):
             name = _example(step.job, rows[bad[0]])
-            return f"the input of {name} is not finite: mend it in the data, or leave the example out"
+            return f"the input of {name} is not finite: fix it in the data, or leave the example out"
     return None
 
 

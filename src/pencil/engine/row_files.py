@@ -82,7 +82,7 @@ def file_name(name: str, position: int) -> str:
 
 
 def write_rows(folder: Path, rows: RowSnapshot) -> dict[str, Fingerprint]:
-    """Write every piece; answers with the fingerprints of the files.
+    """Write every piece; returns the fingerprints of the files.
 
     A piece waits for memory, checksum and disk in turn, so a few are under way at once.
     """
@@ -120,7 +120,7 @@ def read_rows(folder: Path, state: dict[str, Tensor], owned: range) -> None:
 
 
 def _read(path: Path, value: Tensor, owned: range) -> int:
-    """Read what a file has of our rows straight into place; answers with how many."""
+    """Read what a file has of our rows straight into place; returns how many."""
     width = value[:1].numel() * value.itemsize
     position = int(path.name.rsplit("-", 1)[1])
     first = max(position, owned.start)

@@ -45,7 +45,7 @@ def restore(
     *,
     shared: Mapping[str, Tensor] | None = None,
 ) -> dict[str, Any]:
-    """Put a snapshot back, in place; answers with its progress."""
+    """Put a snapshot back, in place; returns its progress."""
     weights, moments = _weights(model), _empty_optimizer_tensors(model, tensors_in(path, "optimizer/"))
     random = tensors_in(path, f"random/{rank}/")
     state = {**weights, **moments, **_shared(shared), **random, **tensors_in(path, "progress")}

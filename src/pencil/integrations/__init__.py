@@ -1,1 +1,1 @@
-"""pencil inside other people's tools, one file per tool. Nothing but the command line imports this room."""
+"""pencil inside other trainers, one file per trainer. Nothing but the command line imports this room."""

@@ -20,7 +20,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from pencil.algorithm import moment_at
 from pencil.engine import LabelLearner
-from pencil.errors import DataError, need
+from pencil.errors import DataError
+from pencil.imports import need
 from pencil.integrations.beside import (
     LABELS_FILE,
     Batches,

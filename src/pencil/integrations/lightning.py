@@ -21,7 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from pencil.engine import LabelLearner
-from pencil.errors import need
+from pencil.imports import need
 from pencil.integrations.beside import (
     Batches,
     label_state,

@@ -24,7 +24,7 @@ from pencil.config import RunConfig
 from pencil.config.schema import Model
 from pencil.data import Examples, RowNumbers, Splits
 from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
-from pencil.errors import need
+from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
 from pencil.methods import AnyMethod
 from pencil.presets import preset

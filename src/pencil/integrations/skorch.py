@@ -20,7 +20,8 @@ from torch.utils.data import Dataset, Subset
 
 from pencil.algorithm import Phase, total_epochs
 from pencil.engine import LabelLearner
-from pencil.errors import DataError, need
+from pencil.errors import DataError
+from pencil.imports import need
 from pencil.integrations.beside import (
     label_state,
     load_label_state,

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from pencil.errors import ConfigError, MissingExtraError, did_you_mean, need
-from pencil.imports import import_object
+from pencil.errors import ConfigError, MissingExtraError, did_you_mean
+from pencil.imports import import_object, need
 
 
 def torchvision_model(

@@ -10,7 +10,7 @@ from pencil.config import RunConfig
 
 @dataclass(frozen=True)
 class Experiment:
-    """Called with the data's path, it answers with the settings.
+    """Called with the data's path, it returns the settings.
 
     Attributes:
         title: One line: the cell it is for, data, network, and where the settings stand.

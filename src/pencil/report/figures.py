@@ -40,7 +40,7 @@ def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
 
 
 def write_figures(report: Report, folder: Path) -> tuple[list[Path], str | None]:
-    """Write every chart as SVG and, with the extra ``plots``, as PNG; answers with the files and what is missing."""
+    """Write every chart as SVG and, with the extra ``plots``, as PNG; returns the files and what is missing."""
     style, files = STYLE.read_text(encoding="utf-8"), []
     try:
         make_folder(folder)

@@ -19,7 +19,7 @@ MOST_CLASSES, MOST_EXAMPLES = 20, 10
 
 
 def write_markdown(report: Report, path: Path) -> int:
-    """Write the summary; answers with its bytes."""
+    """Write the summary; returns its bytes."""
     data = markdown(report).encode("utf-8")
     with writing(path, ".md", ".markdown", option="--markdown") as partial:
         partial.write_bytes(data)

@@ -35,7 +35,7 @@ class Gallery:
 
 
 def write_page(report: Report, path: Path) -> int:
-    """Write the page; answers with its bytes."""
+    """Write the page; returns its bytes."""
     data = page(report).encode("utf-8")
     with writing(path, ".html", ".htm") as partial:
         partial.write_bytes(data)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pencil.durable import replacing
-from pencil.errors import need
+from pencil.imports import need
 from pencil.report.charts.heat import STEPS, cell_number, level
 from pencil.report.contents import Report
 from pencil.report.counts import BINS
@@ -22,7 +22,7 @@ HATCHES = ("", "//", "..")
 
 
 def write_plots(report: Report, folder: Path) -> list[Path]:
-    """Write all charts; answers with the files."""
+    """Write all charts; returns the files."""
     figure_module = need("matplotlib.figure", extra="plots", purpose="draw PNG figures")
     drawn = {
         "confidence": _confidence,

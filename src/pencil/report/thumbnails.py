@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pencil.errors import MissingExtraError, need
+from pencil.errors import MissingExtraError
+from pencil.imports import need
 
 SIDE = 112
 SHARP = 64

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
-from pencil.errors import need
 from pencil.escape import spreadsheet_cell
+from pencil.imports import need
 from pencil.results.files import writing
 from pencil.results.verdicts import KEEP, VERDICTS, VerdictRule
 
@@ -87,7 +87,7 @@ def write_labels(
     distribution: bool = False,
     spreadsheet: bool = False,
 ) -> int:
-    """Write a label table as .csv or .parquet, by chunks; answers with the number of rows.
+    """Write a label table as .csv or .parquet, by chunks; returns the number of rows.
 
     Args:
         path: The file.

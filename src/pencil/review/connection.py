@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pencil.errors import need
+from pencil.imports import need
 
 PURPOSE = "serve the review"
 

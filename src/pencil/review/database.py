@@ -78,7 +78,7 @@ class Database:
                 raise
 
     def run(self, query: str, values: Any = ()) -> int:
-        """Carry out a change; answers with the number of the row that was inserted last."""
+        """Carry out a change; returns the number of the row that was inserted last."""
         return self._db.execute(query, values).lastrowid or 0
 
     def run_many(self, query: str, values: Iterable[Any]) -> None:

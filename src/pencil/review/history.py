@@ -77,7 +77,7 @@ class History:
     queue: Queue
 
     def decide(self, who: Who, ticket: str, seen: Seen, action: str, label: int | None = None) -> Entry:
-        """Enter a decision or a skip; a request that was sent already, by its ticket, answers with its entry.
+        """Enter a decision or a skip; a request that was sent already, by its ticket, returns its entry.
 
         Raises:
             OvertakenError: Another decision or undo came first.

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pencil.errors import ConfigError, PencilError, need
+from pencil.errors import ConfigError, PencilError
+from pencil.imports import need
 from pencil.review.access import App, Guarded, HostNames
 from pencil.review.connection import LIMITS, PURPOSE, Limits, protocol
 from pencil.review.history import TicketError, Who

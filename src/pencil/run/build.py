@@ -244,11 +244,11 @@ def build_optimizer(section: OptimizerSection, model: nn.Module) -> torch.optim.
         momentum=section.momentum,
         nesterov=section.nesterov,
         weight_decay=section.weight_decay,
-        fused=_lies_plainly(model),
+        fused=_is_contiguous(model),
     )
 
 
-def _lies_plainly(model: nn.Module) -> bool:
+def _is_contiguous(model: nn.Module) -> bool:
     """Whether torch's fused step, twice as fast, may be taken: it goes through memory in order, whatever the strides.
 
     Gradients have the strides of their weights, so it is enough that those are contiguous (and no shards).

@@ -306,7 +306,7 @@ def _file_labels(train: Examples, noise: LabelFile) -> Tensor:
     if len(strange):
         raise DataError(
             f"data.noise.path: {noise.path} holds the label {int(strange[0])}, but the data's "
-            f"{train.num_classes} classes are numbered from 0; mend the file"
+            f"{train.num_classes} classes are numbered from 0; fix the file"
         )
     return labels
 
@@ -335,7 +335,7 @@ def users_code(field: str, path: str) -> Iterator[None]:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if last.filename == __file__ else f" (in {Path(last.filename).name}, line {last.lineno})"
         raise ConfigError(
-            f"{field} = {path!r} fails with {type(error).__name__}: {error}{where}; mend that code or its args"
+            f"{field} = {path!r} fails with {type(error).__name__}: {error}{where}; fix that code or its args"
         ) from error
 
 

@@ -115,7 +115,7 @@ def _hard(labels: Tensor) -> Tensor:
         if bool(bad.any()):
             row = int(bad.nonzero()[0])
             raise DataError(
-                f"labels (N,) must be whole class indices, found {float(labels[row])} in row {row}; mend that "
+                f"labels (N,) must be whole class indices, found {float(labels[row])} in row {row}; fix that "
                 "row, or for soft labels give a matrix (N, C)"
             )
     return labels.long().clone()  # the caller may go on changing theirs
@@ -129,6 +129,6 @@ def _soft(labels: Tensor) -> Tensor:
         row = int(bad.nonzero()[0])
         raise DataError(
             "soft labels or votes (N, C) must be finite and not negative, with a positive sum in each row; "
-            f"mend row {row}: {[round(value, 4) for value in values[row].tolist()[:8]]}"
+            f"fix row {row}: {[round(value, 4) for value in values[row].tolist()[:8]]}"
         )
     return values / totals

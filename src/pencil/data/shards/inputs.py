@@ -92,7 +92,7 @@ class ShardInputs:
         value = torch.from_numpy(self._features(stored, row))
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise ExampleError(
-                f"{self._name(row)}: holds NaN or infinity; mend it, or leave such samples out: "
+                f"{self._name(row)}: holds NaN or infinity; fix it, or leave such samples out: "
                 "--set data.on_error=skip"
             )
         return value

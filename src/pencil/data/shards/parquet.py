@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pencil.data.shards.cache import file_crc32
 from pencil.data.shards.files import OPEN, Recent, ShardFiles
 from pencil.data.shards.samples import Fields, Layout, Scan, label_value
-from pencil.errors import PencilError, need
+from pencil.errors import PencilError
+from pencil.imports import need
 from pencil.reading import open_plain
 
 INPUTS = ("image", "img", "features", "embedding")

@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from pencil.errors import DataError, MissingExtraError, PencilError, need
+from pencil.errors import DataError, MissingExtraError, PencilError
+from pencil.imports import need
 from pencil.places import is_remote, may_contact, remedy
 
 Value = TypeVar("Value")

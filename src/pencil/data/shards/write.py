@@ -213,7 +213,7 @@ class _Building:
     def _tell_problems(self) -> None:
         more = [f"and {len(self.problems) - SHOWN} more"] if len(self.problems) > SHOWN else []
         lines = "\n  ".join([*self.problems[:SHOWN], *more])
-        raise DataError(f"mend these shards, then index again:\n  {lines}")
+        raise DataError(f"fix these shards, then index again:\n  {lines}")
 
 
 def _portable(path: str, out: Path) -> str:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from pencil.engine.trackers.base import Tracker, flat
-from pencil.errors import need
+from pencil.imports import need
 
 EXPERIMENT = "pencil"
 _ALLOW_FILES = "MLFLOW_ALLOW_FILE_STORE"

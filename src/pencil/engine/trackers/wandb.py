@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from pencil.engine.trackers.base import Tracker
-from pencil.errors import need
+from pencil.imports import need
 
 
 class WeightsAndBiases(Tracker):

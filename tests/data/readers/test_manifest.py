@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pencil.data.manifest import read_manifest, read_paths_alone
+from pencil.data.readers.manifest import read_manifest, read_paths_alone
 from pencil.errors import DataError
 
 Image = pytest.importorskip("PIL.Image")
@@ -290,5 +290,5 @@ def test_rows_with_something_wrong_are_left_out_on_request(table):
 
 
 def test_a_table_with_nothing_right_is_refused_even_so(table):
-    with pytest.raises(DataError, match="mend the table"):
+    with pytest.raises(DataError, match="fix the table"):
         read_manifest(table("path,label\nimg/none.png,x\n"), on_error="skip")

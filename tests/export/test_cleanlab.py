@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pencil.algorithm import cut
-from pencil.integrations.cleanlab import arrays
+from pencil.export.cleanlab import arrays
 from pencil.results import LabelChunk
 from pencil.run import learned_labels
 

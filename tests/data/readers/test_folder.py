@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from pencil import errors
-from pencil.data.folder import ImageFiles, read_image_folder, read_images_alone
+from pencil import imports
+from pencil.data.readers.folder import ImageFiles, read_image_folder, read_images_alone
 from pencil.errors import DataError, MissingExtraError
 
 Image = pytest.importorskip("PIL.Image")
@@ -131,7 +131,7 @@ def test_small_images_are_decoded_once_in_each_process(tmp_path):
 
 
 def test_images_that_would_fill_the_memory_are_decoded_each_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("pencil.data.folder.KEPT_BYTES", 4 * 4 * 3 - 1)
+    monkeypatch.setattr("pencil.data.readers.folder.KEPT_BYTES", 4 * 4 * 3 - 1)
     files = ImageFiles([paint(tmp_path / "a.png")], size=4)
     files.fetch(torch.tensor([0]))
     (tmp_path / "a.png").unlink()
@@ -204,7 +204,7 @@ def test_without_pillow_the_command_to_install_it_is_told(monkeypatch):
     def fail(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(errors.importlib, "import_module", fail)
+    monkeypatch.setattr(imports.importlib, "import_module", fail)
     with pytest.raises(MissingExtraError, match=r"PIL is needed to decode images; .*\[images\]"):
         ImageFiles([])
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from pencil.data.examples import Examples, Splits
-from pencil.data.folder import ImageFiles
 from pencil.data.images import ImageDecoder
+from pencil.data.readers.folder import ImageFiles
 from pencil.errors import DataError
 from pencil.places import stays_within
 from pencil.reading import MB, is_file, read_text

@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from pencil._version import __version__
 from pencil.errors import DataError
-from pencil.integrations.rows import LabelRow
+from pencil.export.rows import LabelRow
 from pencil.reading import MB, read_json
 
 CONTROL = "label"

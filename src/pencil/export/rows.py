@@ -47,7 +47,7 @@ def label_rows(chunks: Chunks, class_names: Sequence[str]) -> Iterator[LabelRow]
 
 
 def write_json_list(path: Path, items: Iterable[Any], before: str = "[", after: str = "]") -> int:
-    """Write a JSON list item by item, one to a line, between ``before`` and ``after``; answers with their number."""
+    """Write a JSON list item by item, one to a line, between ``before`` and ``after``; returns their number."""
     count = 0
     with path.open("w", encoding="ascii") as file:
         file.write(before)

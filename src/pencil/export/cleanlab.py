@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from pencil.algorithm import TopRows
-from pencil.integrations.rows import Chunks
+from pencil.export.rows import Chunks
 
 
 def arrays(chunks: Chunks, class_names: Sequence[str]) -> dict[str, NDArray[Any]]:

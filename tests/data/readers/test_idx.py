@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pencil.config.schema import IdxData
-from pencil.data.idx import read_idx, read_idx_array
+from pencil.data.readers.idx import read_idx, read_idx_array
 from pencil.errors import DataError
 from pencil.run import read_splits
 

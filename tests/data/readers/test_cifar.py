@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pencil.data.cifar import read_cifar
+from pencil.data.readers.cifar import read_cifar
 from pencil.errors import DataError
 
 NAMES10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]

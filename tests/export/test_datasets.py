@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pencil.algorithm import cut
-from pencil.integrations.hugging_face import write_parquet
+from pencil.export.datasets import write_parquet
 from pencil.results import LabelChunk
 from pencil.run import learned_labels
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pencil.algorithm import Rows, TopRows
-from pencil.errors import need
-from pencil.integrations.rows import Chunks, label_rows
+from pencil.export.rows import Chunks, label_rows
+from pencil.imports import need
 from pencil.results import VERDICTS, LabelChunk
 
 ENTRIES = 1 << 22  # probabilities written at once
@@ -37,7 +37,7 @@ def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[
 def write_parquet(
     path: Path, chunks: Chunks, class_names: Sequence[str], *, distribution: bool = False
 ) -> int:
-    """Write the table chunk by chunk; answers with the number of rows."""
+    """Write the table chunk by chunk; returns the number of rows."""
     parquet = need("pyarrow.parquet", extra="tables", purpose="write Parquet")
     schema = _schema(class_names, distribution=distribution)
     size, count = max(1, ENTRIES // len(class_names)), 0

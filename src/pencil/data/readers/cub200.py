@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
-from pencil.data.clothing1m import check_inside, read_lines
 from pencil.data.examples import Examples, Splits
-from pencil.data.folder import ImageFiles
 from pencil.data.images import ImageDecoder
+from pencil.data.readers.clothing1m import check_inside, read_lines
+from pencil.data.readers.folder import ImageFiles
 from pencil.errors import DataError
 from pencil.reading import is_file
 from pencil.stores import GivenLabels

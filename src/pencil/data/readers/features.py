@@ -214,7 +214,7 @@ def _number_texts(
         stray = next((row for row, text in enumerate(found) if text not in place), None)
         if stray is not None:
             raise DataError(
-                f"{path}: {role}, row {stray}: {found[stray]!r} is none of names; mend that row or names"
+                f"{path}: {role}, row {stray}: {found[stray]!r} is none of names; fix that row or names"
             )
         arrays[role] = np.array([place[text] for text in found], np.int64)
     return names
@@ -307,7 +307,7 @@ def _check_finite(values: Tensor, what: str) -> None:
         if not bool(good.all()):
             row = start + int((~good).nonzero()[0])
             raise DataError(
-                f"{what} hold NaN or infinity, first in row {row}; mend such rows, or leave them out: "
+                f"{what} hold NaN or infinity, first in row {row}; fix such rows, or leave them out: "
                 "--set data.on_error=skip"
             )
 
@@ -321,7 +321,7 @@ def _split(whole: Examples, is_train: NDArray[Any], path: Path) -> Splits:
         )
     if not bool(np.isin(is_train, (0, 1)).all()) or not is_train.any():
         raise DataError(
-            f"{path}: is_train must hold 0 and 1 with at least one 1, found {np.unique(is_train)[:5]}; mend it"
+            f"{path}: is_train must hold 0 and 1 with at least one 1, found {np.unique(is_train)[:5]}; fix it"
         )
     mask = torch.from_numpy(is_train.astype(bool))
     train, test = mask.nonzero()[:, 0], (~mask).nonzero()[:, 0]

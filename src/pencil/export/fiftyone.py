@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pencil.integrations.rows import LabelRow
+from pencil.export.rows import LabelRow
 
 
 def metadata(class_names: Sequence[str]) -> dict[str, Any]:

@@ -12,15 +12,15 @@ import numpy as np
 
 from pencil.config.schema import Data
 from pencil.errors import ConfigError, DataError
-from pencil.integrations import cleanlab, fiftyone, hugging_face, label_studio
-from pencil.integrations.label_studio import Shown
-from pencil.integrations.rows import LabelRow, label_rows, write_json_list
+from pencil.export import cleanlab, datasets, fiftyone, label_studio
+from pencil.export.label_studio import Shown
+from pencil.export.rows import LabelRow, label_rows, write_json_list
 from pencil.results import LabelChunk, with_decisions, writing
 from pencil.run import RunDirectory, learned_labels
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ExportOptions:
     """How to hand over; each tool takes some of these.
 
     Attributes:
@@ -37,71 +37,71 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Written:
+class Exported:
     """What was written: how many rows, to which files."""
 
     rows: int
     files: tuple[Path, ...]
 
 
-def export(directory: RunDirectory, tool: str, out: Path, wishes: Wishes) -> Written:
+def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions) -> Exported:
     """Write a finished run's labels for a tool, one of ``TOOLS``."""
     write, takes = TOOLS[tool]
     for name in ("verdicts", "prefix", "texts", "distribution"):
-        if getattr(wishes, name) not in (None, False, ()) and name not in takes:
+        if getattr(options, name) not in (None, False, ()) and name not in takes:
             option = name.removesuffix("s") if name == "verdicts" else name
             raise ConfigError(f"--{option}: {tool} has no use for it; leave it out")
     if out.resolve() == Path(directory.config.data.path).expanduser().resolve():
         raise ConfigError(f"--out {out}: that is the data itself; choose another place")
-    return write(directory, out, wishes)
+    return write(directory, out, options)
 
 
-def _label_studio(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
-    shown: Shown = "image" if wishes.texts is None else "text"
-    show = _addresses(wishes.prefix or "") if wishes.texts is None else _texts(wishes.texts)
-    rows, names = _rows(directory, wishes)
+def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
+    shown: Shown = "image" if options.texts is None else "text"
+    show = _addresses(options.prefix or "") if options.texts is None else _texts(options.texts)
+    rows, names = _rows(directory, options)
     config = out.with_suffix(".xml")
     with writing(out, ".json") as partial:
         count = write_json_list(partial, (label_studio.task(row, shown, show) for row in rows))
     with writing(config, ".xml") as partial:
         partial.write_text(label_studio.labeling_config(names, shown), encoding="utf-8")
-    return Written(count, (out, config))
+    return Exported(count, (out, config))
 
 
-def _fiftyone(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
-    prefix = image_folder(directory.config.data) if wishes.prefix is None else wishes.prefix
-    rows, names = _rows(directory, wishes)
+def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
+    prefix = image_folder(directory.config.data) if options.prefix is None else options.prefix
+    rows, names = _rows(directory, options)
     metadata, samples = out / "metadata.json", out / "samples.json"
     with writing(samples, ".json") as partial:
         written = (fiftyone.sample(row, prefix) for row in rows)
         count = write_json_list(partial, written, before='{"samples": [', after="]}")
     with writing(metadata, ".json") as partial:
         partial.write_text(json.dumps(fiftyone.metadata(names)) + "\n", encoding="ascii")
-    return Written(count, (metadata, samples))
+    return Exported(count, (metadata, samples))
 
 
-def _datasets(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
+def _datasets(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
     chunks, names = _labels(directory)
     with writing(out, ".parquet") as partial:
-        count = hugging_face.write_parquet(partial, chunks, names, distribution=wishes.distribution)
-    return Written(count, (out,))
+        count = datasets.write_parquet(partial, chunks, names, distribution=options.distribution)
+    return Exported(count, (out,))
 
 
-def _cleanlab(directory: RunDirectory, out: Path, wishes: Wishes) -> Written:
+def _cleanlab(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
     arrays = cleanlab.arrays(*_labels(directory))
     with writing(out, ".npz") as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub mistakes arrays for allow_pickle
-    return Written(len(arrays["labels"]), (out,))
+    return Exported(len(arrays["labels"]), (out,))
 
 
-Writer = Callable[[RunDirectory, Path, Wishes], Written]
+Writer = Callable[[RunDirectory, Path, ExportOptions], Exported]
 TOOLS: Mapping[str, tuple[Writer, frozenset[str]]] = {
     "label-studio": (_label_studio, frozenset({"verdicts", "prefix", "texts"})),
     "fiftyone": (_fiftyone, frozenset({"verdicts", "prefix"})),
     "datasets": (_datasets, frozenset({"distribution"})),
     "cleanlab": (_cleanlab, frozenset()),
 }
-"""Each tool's writer, and the wishes that it takes."""
+"""Each tool's writer, and the options that it takes."""
 
 
 def image_folder(data: Data) -> str:
@@ -117,10 +117,10 @@ def _labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple[str, .
     return with_decisions(chunks, directory.path), names
 
 
-def _rows(directory: RunDirectory, wishes: Wishes) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
+def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
     chunks, names = _labels(directory)
     rows = label_rows(chunks, names)
-    return (row for row in rows if not wishes.verdicts or row.verdict in wishes.verdicts), names
+    return (row for row in rows if not options.verdicts or row.verdict in options.verdicts), names
 
 
 def _addresses(prefix: str) -> Callable[[str], str]:

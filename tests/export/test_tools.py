@@ -8,7 +8,7 @@ import pytest
 
 from pencil.config.schema import FeaturesData, ImagesData
 from pencil.errors import ConfigError, DataError, RunError
-from pencil.integrations.export import TOOLS, Wishes, export, image_folder
+from pencil.export.tools import TOOLS, ExportOptions, export, image_folder
 from pencil.run import RunDirectory
 
 ENDINGS = {"label-studio": "x.json", "fiftyone": "x", "datasets": "x.parquet", "cleanlab": "x.npz"}
@@ -18,14 +18,14 @@ ENDINGS = {"label-studio": "x.json", "fiftyone": "x", "datasets": "x.parquet", "
 def test_every_tool_gets_every_row_and_nothing_is_left_besides(run, rows, tmp_path, tool):
     if tool == "datasets":
         pytest.importorskip("pyarrow")
-    written = export(run, tool, tmp_path / "new" / ENDINGS[tool], Wishes())
+    written = export(run, tool, tmp_path / "new" / ENDINGS[tool], ExportOptions())
     assert written.rows == len(rows)
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(written.files)
 
 
 def test_tasks_and_their_interface_lie_side_by_side(run, rows, tmp_path):
-    wishes = Wishes(verdicts=("review", "relabel"), prefix="http://host/")
-    written = export(run, "label-studio", tmp_path / "tasks.json", wishes)
+    options = ExportOptions(verdicts=("review", "relabel"), prefix="http://host/")
+    written = export(run, "label-studio", tmp_path / "tasks.json", options)
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     wanted = [row for row in rows if row.verdict != "keep"]
     assert written.rows == len(tasks) == len(wanted) > 0
@@ -37,7 +37,7 @@ def test_tasks_and_their_interface_lie_side_by_side(run, rows, tmp_path):
 def test_texts_come_from_a_table(run, rows, tmp_path):
     lines = [f'{row.id},"text, of {row.id}"' for row in rows]
     (tmp_path / "texts.csv").write_text("\n".join(["id,text", *lines]), encoding="utf-8")
-    export(run, "label-studio", tmp_path / "tasks.json", Wishes(texts=tmp_path / "texts.csv"))
+    export(run, "label-studio", tmp_path / "tasks.json", ExportOptions(texts=tmp_path / "texts.csv"))
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["data"]["text"] for task in tasks] == [f"text, of {row.id}" for row in rows]
     assert '<Text name="text"' in (tmp_path / "tasks.xml").read_text(encoding="utf-8")
@@ -54,19 +54,19 @@ def test_texts_come_from_a_table(run, rows, tmp_path):
 def test_texts_that_do_not_fit_are_refused(run, tmp_path, content, words):
     (tmp_path / "texts.csv").write_text(content)
     with pytest.raises(DataError, match=words):
-        export(run, "label-studio", tmp_path / "tasks.json", Wishes(texts=tmp_path / "texts.csv"))
+        export(run, "label-studio", tmp_path / "tasks.json", ExportOptions(texts=tmp_path / "texts.csv"))
     assert not (tmp_path / "tasks.json").exists()
 
 
 def test_samples_are_named_by_the_prefix(run, rows, tmp_path):
-    export(run, "fiftyone", tmp_path / "dataset", Wishes(prefix="/my/"))
+    export(run, "fiftyone", tmp_path / "dataset", ExportOptions(prefix="/my/"))
     samples = json.loads((tmp_path / "dataset" / "samples.json").read_text())["samples"]
     assert [sample["filepath"] for sample in samples] == [f"/my/{row.id}" for row in rows]
     assert json.loads((tmp_path / "dataset" / "metadata.json").read_text())["info"]["classes"][-1] == "żubr"
 
 
 def test_arrays_are_read_without_pickle(run, rows, tmp_path):
-    export(run, "cleanlab", tmp_path / "x.npz", Wishes())
+    export(run, "cleanlab", tmp_path / "x.npz", ExportOptions())
     with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
         assert arrays["pred_probs"].shape == (len(rows), 4)
         assert arrays["ids"].tolist() == [row.id for row in rows]
@@ -90,23 +90,27 @@ def test_features_have_no_images():
 
 
 @pytest.mark.parametrize(
-    ("tool", "wishes", "words"),
+    ("tool", "options", "words"),
     [
-        ("cleanlab", Wishes(verdicts=("keep",)), "--verdict: cleanlab has no use for it; leave it out"),
-        ("datasets", Wishes(prefix="a"), "--prefix: datasets has no use"),
-        ("label-studio", Wishes(distribution=True), "--distribution: label-studio has no use"),
+        (
+            "cleanlab",
+            ExportOptions(verdicts=("keep",)),
+            "--verdict: cleanlab has no use for it; leave it out",
+        ),
+        ("datasets", ExportOptions(prefix="a"), "--prefix: datasets has no use"),
+        ("label-studio", ExportOptions(distribution=True), "--distribution: label-studio has no use"),
     ],
     ids=["verdict", "prefix", "distribution"],
 )
-def test_a_wish_without_use_is_refused(run, tmp_path, tool, wishes, words):
+def test_a_wish_without_use_is_refused(run, tmp_path, tool, options, words):
     with pytest.raises(ConfigError, match=words):
-        export(run, tool, tmp_path / ENDINGS[tool], wishes)
+        export(run, tool, tmp_path / ENDINGS[tool], options)
 
 
 @pytest.mark.parametrize("tool", ["label-studio", "datasets", "cleanlab"])
 def test_another_ending_is_refused(run, tmp_path, tool):
     with pytest.raises(ConfigError, match=r"--out .*x.txt: the ending must be"):
-        export(run, tool, tmp_path / "x.txt", Wishes())
+        export(run, tool, tmp_path / "x.txt", ExportOptions())
 
 
 def test_the_data_itself_is_never_overwritten(run):
@@ -115,14 +119,14 @@ def test_the_data_itself_is_never_overwritten(run):
     data = Path(run.config.data.path)
     before = data.read_bytes()
     with pytest.raises(ConfigError, match="that is the data itself"):
-        export(run, "cleanlab", data, Wishes())
+        export(run, "cleanlab", data, ExportOptions())
     assert data.read_bytes() == before
 
 
 def test_an_unfinished_run_is_refused(run, tmp_path):
     (tmp_path / "config.toml").write_text((run.path / "config.toml").read_text())
     with pytest.raises(RunError, match="is not finished"):
-        export(RunDirectory(tmp_path), "cleanlab", tmp_path / "x.npz", Wishes())
+        export(RunDirectory(tmp_path), "cleanlab", tmp_path / "x.npz", ExportOptions())
 
 
 @pytest.fixture
@@ -144,13 +148,13 @@ def reviewed(run, tmp_path):
 
 def test_what_somebody_decided_is_handed_over(reviewed, tmp_path):
     directory, dropped, changed, label = reviewed
-    export(directory, "label-studio", tmp_path / "tasks.json", Wishes())
+    export(directory, "label-studio", tmp_path / "tasks.json", ExportOptions())
     tasks = {task["data"]["pencil_id"]: task for task in json.loads((tmp_path / "tasks.json").read_text())}
     assert tasks[dropped]["data"]["verdict"] == "drop"
     (guess,) = tasks[changed]["predictions"]
     assert guess["score"] == 1.0
     assert guess["result"][0]["value"]["choices"] == [["ant", "bee", "cow", "żubr"][label]]
-    export(directory, "cleanlab", tmp_path / "arrays.npz", Wishes())
+    export(directory, "cleanlab", tmp_path / "arrays.npz", ExportOptions())
     with np.load(tmp_path / "arrays.npz") as arrays:
         row = list(arrays["ids"]).index(changed)
         assert arrays["pred_probs"][row].argmax() == label
@@ -159,7 +163,7 @@ def test_what_somebody_decided_is_handed_over(reviewed, tmp_path):
 def test_a_dropped_row_is_told_in_parquet(reviewed, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     directory, dropped, _, _ = reviewed
-    export(directory, "datasets", tmp_path / "labels.parquet", Wishes())
+    export(directory, "datasets", tmp_path / "labels.parquet", ExportOptions())
     verdicts = {
         row["id"]: row["verdict"] for row in parquet.read_table(tmp_path / "labels.parquet").to_pylist()
     }

@@ -13,8 +13,8 @@ import urllib.request
 
 import pytest
 
-from pencil.integrations.export import Wishes, export
-from pencil.integrations.label_studio import read_choices
+from pencil.export.label_studio import read_choices
+from pencil.export.tools import ExportOptions, export
 
 PROGRAM = os.environ.get("PENCIL_LABEL_STUDIO")
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
@@ -82,12 +82,12 @@ def wait_until_healthy(address, process, log):
 
 @pytest.mark.parametrize("shown", ["image", "text"])
 def test_tasks_go_in_predictions_are_seen_and_choices_come_out(server, run, rows, tmp_path, shown):
-    wishes = Wishes(prefix="http://127.0.0.1/")
+    options = ExportOptions(prefix="http://127.0.0.1/")
     if shown == "text":
         lines = [f"{row.id},about {row.given}" for row in rows]
         (tmp_path / "texts.csv").write_text("\n".join(["id,text", *lines]), encoding="utf-8")
-        wishes = Wishes(texts=tmp_path / "texts.csv")
-    export(run, "label-studio", tmp_path / "tasks.json", wishes)
+        options = ExportOptions(texts=tmp_path / "texts.csv")
+    export(run, "label-studio", tmp_path / "tasks.json", options)
     config = (tmp_path / "tasks.xml").read_text(encoding="utf-8")
     project = ask(f"{server}/projects", {"title": f"pencil, {shown}", "label_config": config})["id"]
     tasks = json.loads((tmp_path / "tasks.json").read_text())

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pencil.algorithm import cut
-from pencil.integrations.rows import LabelRow, label_rows, write_json_list
+from pencil.export.rows import LabelRow, label_rows, write_json_list
 from pencil.results import LabelChunk, write_labels
 from pencil.run import learned_labels
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from pencil.data.examples import Examples, Splits, Unlabelled
-from pencil.data.folder import TEST_SPLITS, ImageFiles
+from pencil.data.readers.folder import TEST_SPLITS, ImageFiles
 from pencil.data.tables import ALIASES, Cells, csv_cells, find_column, listed, parquet_cells
 from pencil.errors import DataError
 from pencil.places import remedy, stays_within
@@ -58,7 +58,7 @@ class _Problems:
             more = [f"and {len(self.found) - _SHOWN} more"] if len(self.found) > _SHOWN else []
             lines = "\n  ".join([*(text for _, text in self.found[:_SHOWN]), *more])
             raise DataError(
-                f"{self.path}: mend the table (rows count from 1 below the header), or leave such rows out with "
+                f"{self.path}: fix the table (rows count from 1 below the header), or leave such rows out with "
                 f"--set data.on_error=skip:\n  {lines}"
             )
 

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from pencil.errors import DataError
-from pencil.integrations.label_studio import labeling_config, read_choices, task
-from pencil.integrations.rows import LabelRow
+from pencil.export.label_studio import labeling_config, read_choices, task
+from pencil.export.rows import LabelRow
 
 ROW = LabelRow("a/1.png", "cat", "cow & <calf>", 0.93, "relabel")
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from pencil.data.features import read_features
+from pencil.data.readers.features import read_features
 from pencil.errors import DataError
 
 
