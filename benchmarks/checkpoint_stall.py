@@ -129,7 +129,7 @@ def training(rows: int, folder: Path, stretches: Stretches) -> Training:
         sampler=EpochSampler(rows, BATCH),
         preparation=Preparation(device=CPU),
         train=Examples(RandomInputs(rows), labels, names, RowNumbers(rows)),
-        rows=torch.arange(rows),
+        indices=torch.arange(rows),
         checkpoints=Checkpoints(folder, runtime),
         checkpoint_seconds=float("inf"),
         events=Events([stretches]),

@@ -98,7 +98,7 @@ def loop_ratio(repeats: int) -> float:
         sampler=EpochSampler(ROWS, BATCH),
         preparation=PREPARATION,
         train=examples,
-        rows=torch.arange(ROWS),
+        indices=torch.arange(ROWS),
         events=Events([turns]),
     )
     Loop(training).run()

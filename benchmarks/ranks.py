@@ -165,7 +165,7 @@ class Turning(Loop):
 
 def our_steps(runtime: Runtime, turns: Turns) -> None:
     """Our loop, with PENCIL correcting labels."""
-    rows = owned_rows(ROWS * runtime.world_size, runtime.rank, runtime.world_size)
+    indices = owned_rows(ROWS * runtime.world_size, runtime.rank, runtime.world_size)
     model = runtime.network(network(runtime))
     mine = random_examples(runtime.rank)
     loop = Turning(
@@ -181,7 +181,7 @@ def our_steps(runtime: Runtime, turns: Turns) -> None:
             ),
             preparation=preparation(),
             train=mine,
-            rows=rows,
+            indices=indices,
         )
     )
     loop.turns = turns

@@ -121,7 +121,7 @@ def _make_training(
         sampler=EpochSampler(len(splits.train), batch_size, seed=3),
         preparation=Preparation(device=CPU, augment=augment, seed=5, channels_last=runtime.channels_last),
         train=splits.train,
-        rows=torch.arange(len(splits.train)),
+        indices=torch.arange(len(splits.train)),
         test=splits.test,
         checkpoints=None if folder is None else Checkpoints(folder / "checkpoints", runtime, keep),
         **rest,

@@ -144,7 +144,7 @@ def trained(runtime, batch_size, folder=None, *, stop_after=None, batch_norm=Fal
             sampler=sampler(batch_size, runtime.rank, runtime.world_size),
             preparation=DoublePreparation(device=runtime.device),
             train=mine,
-            rows=rows,
+            indices=rows,
             test=everything,
             accumulate=2,
             checkpoints=None if folder is None else Checkpoints(Path(folder), runtime, keep=9),
@@ -209,7 +209,7 @@ def one_process(number, ports, folder):
     torch.save(results, f"{folder}/{number}.pt")
 
 
-REQUIRED = ("optimizer", "learner", "sampler", "preparation", "train", "rows")
+REQUIRED = ("optimizer", "learner", "sampler", "preparation", "train", "indices")
 
 
 def runs_of_two(runtime, folder):

@@ -97,8 +97,8 @@ def network():
 
 
 def training(runtime, method, learner=LabelLearner):
-    rows = owned_rows(ROWS, runtime.rank, runtime.world_size)
-    mine = examples().subset(rows)
+    indices = owned_rows(ROWS, runtime.rank, runtime.world_size)
+    mine = examples().subset(indices)
     model = runtime.network(runtime.place(network()))
     return Training(
         runtime=runtime,
@@ -108,7 +108,7 @@ def training(runtime, method, learner=LabelLearner):
         sampler=EpochSampler(ROWS, BATCH, rank=runtime.rank, world_size=runtime.world_size),
         preparation=Preparation(device=runtime.device, channels_last=runtime.channels_last),
         train=mine,
-        rows=rows,
+        indices=indices,
     )
 
 

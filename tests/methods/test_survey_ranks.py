@@ -25,8 +25,8 @@ def training(runtime, folder, **options):
     generator = torch.Generator().manual_seed(0)
     values = 3 * torch.randn(ROWS, 6, generator=generator)
     labels = GivenLabels.of(torch.randint(CLASSES, (ROWS,), generator=generator), CLASSES)
-    rows = owned_rows(ROWS, runtime.rank, runtime.world_size)
-    mine = Examples(TensorInputs(values), labels, tuple("abcd"), RowNumbers(ROWS)).subset(rows)
+    indices = owned_rows(ROWS, runtime.rank, runtime.world_size)
+    mine = Examples(TensorInputs(values), labels, tuple("abcd"), RowNumbers(ROWS)).subset(indices)
     torch.manual_seed(1)
     model = runtime.network(build_model("linear", num_classes=CLASSES, input_shape=(6,)))
     return Training(
@@ -37,7 +37,7 @@ def training(runtime, folder, **options):
         sampler=EpochSampler(ROWS, 16, 3, runtime.rank, runtime.world_size),
         preparation=Preparation(device=CPU),
         train=mine,
-        rows=rows,
+        indices=indices,
         checkpoints=Checkpoints(folder, runtime, keep=9) if folder else None,
         **options,
     )

@@ -209,14 +209,14 @@ def test_each_rank_owns_its_rows(make_config, tmp_path, monkeypatch):
         )
         for rank in range(2)
     ]
-    assert sorted(torch.cat([training.rows for training in trainings]).tolist()) == list(range(120))
+    assert sorted(torch.cat([training.indices for training in trainings]).tolist()) == list(range(120))
     assert [training.owned for training in trainings] == [range(60), range(60, 120)]
     for training in trainings:
-        assert torch.equal(training.learner.given.values, prepared.train.labels.values[training.rows])
+        assert torch.equal(training.learner.given.values, prepared.train.labels.values[training.indices])
         assert torch.equal(
-            training.train.inputs.fetch(torch.arange(60)), prepared.train.inputs.fetch(training.rows)
+            training.train.inputs.fetch(torch.arange(60)), prepared.train.inputs.fetch(training.indices)
         )
-        assert list(training.train.ids) == [prepared.train.ids[row] for row in training.rows.tolist()]
+        assert list(training.train.ids) == [prepared.train.ids[row] for row in training.indices.tolist()]
         assert training.sampler.steps == 1
 
 

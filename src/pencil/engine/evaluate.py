@@ -22,13 +22,13 @@ BATCH = 512
 def predictions(
     model: nn.Module,
     inputs: Inputs,
-    rows: Tensor,
+    indices: Tensor,
     preparation: Preparation,
     runtime: Runtime,
     workers: int = 0,
     passes: int = 0,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(rows (B,), probabilities (B, C) float32 on the CPU), in order. Leaves the network's mode as it found it.
+    """(indices (B,), probabilities (B, C) float32 on the CPU), in order. Leaves the network's mode as it found it.
 
     Of networks ``apart`` they are (B, N, C).
 
@@ -39,7 +39,7 @@ def predictions(
     model.eval()
     bad = 0
     try:
-        batches = [batch for batch in rows.split(BATCH) if len(batch)]  # a rank may have none
+        batches = [batch for batch in indices.split(BATCH) if len(batch)]  # a rank may have none
         for values, batch in fetch_batches(inputs, batches, workers=workers):
             probs = _logits(model, preparation.evaluation(values), runtime).float().softmax(dim=-1).cpu()
             if is_finite(probs):
@@ -79,11 +79,11 @@ def equal_passes(num_rows: int, runtime: Runtime) -> int:
 def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime) -> float:
     """The share of examples whose prediction is their given label; the ranks divide the work."""
     mine = span(len(examples), runtime.rank, runtime.world_size)
-    rows = torch.arange(mine.start, mine.stop)
+    indices = torch.arange(mine.start, mine.stop)
     labels = examples.labels.hard
     passes = equal_passes(len(examples), runtime)
     right = sum(
         int((probs.argmax(dim=1) == labels[batch]).sum())
-        for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime, passes=passes)
+        for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime, passes=passes)
     )
     return float(runtime.total(torch.tensor([float(right)], dtype=torch.float64))[0]) / len(examples)

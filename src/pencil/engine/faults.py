@@ -16,7 +16,7 @@ from pencil.engine.finite import entries, finite_rows, is_finite, local
 from pencil.engine.training import Training
 
 Batch = Sequence[tuple[Tensor, Tensor]]
-"""(inputs, rows) of each pass of a step."""
+"""(inputs, indices) of each pass of a step."""
 LARGE = 1e4  # inputs beyond this more likely want scaling than a lower learning rate
 
 
@@ -28,9 +28,9 @@ class Fault(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """What a network made of some rows (B,): logits (B, ...) and losses (B,)."""
+    """What a network made of a batch of rows: their indices (B,), logits (B, ...) and losses (B,)."""
 
-    rows: Tensor
+    indices: Tensor
     logits: Tensor
     losses: Tensor
 
@@ -66,10 +66,10 @@ def fault_in_state(state: Mapping[str, Tensor], job: Training) -> Fault | None:
 
 
 def _input(step: BadStep) -> str | None:
-    for prepared, rows in _prepared(step):
+    for prepared, indices in _prepared(step):
         bad = (~finite_rows(prepared)).nonzero()
         if len(bad):
-            name = _example(step.job, rows[bad[0]])
+            name = _example(step.job, indices[bad[0]])
             return f"the input of {name} is not finite: fix it in the data, or leave the example out"
     return None
 
@@ -83,7 +83,7 @@ def _output(step: BadStep) -> str | None:
     for each in step.passes:
         bad = (~finite_rows(each.logits)).nonzero()
         if len(bad):
-            name = _example(step.job, each.rows[bad[0].cpu()])
+            name = _example(step.job, each.indices[bad[0].cpu()])
             return f"the network's output for {name} is not finite: {_cause(step)}"
     return None
 
@@ -91,7 +91,7 @@ def _output(step: BadStep) -> str | None:
 def _loss(step: BadStep) -> str | None:
     for each in step.passes:
         worst = each.losses.abs().nan_to_num(nan=torch.inf).argmax()
-        return f"the loss of {_example(step.job, each.rows[worst.cpu()])} is not finite: {_cause(step)}"
+        return f"the loss of {_example(step.job, each.indices[worst.cpu()])} is not finite: {_cause(step)}"
     return None
 
 
@@ -102,10 +102,10 @@ def _gradient(step: BadStep) -> str | None:
 
 
 def _row(step: BadStep) -> str | None:
-    for rows, values in step.job.learner.waiting():
-        bad = (~torch.stack([finite_rows(each) for each in entries(values)]).all(dim=0)).nonzero()
+    for indices, rows in step.job.learner.waiting():
+        bad = (~torch.stack([finite_rows(each) for each in entries(rows)]).all(dim=0)).nonzero()
         if len(bad):
-            name = _example(step.job, rows[bad[0].cpu()])
+            name = _example(step.job, indices[bad[0].cpu()])
             return f"the new label row of {name} is not finite: lower the rates among the settings of method"
     return None
 
@@ -123,15 +123,15 @@ def _rate(job: Training) -> str:
 
 
 def _prepared(step: BadStep) -> Iterator[tuple[Tensor, Tensor]]:
-    """(what the network saw, rows) of the passes that have rows."""
+    """(what the network saw, indices) of the passes that have rows."""
     job = step.job
-    for inputs, rows in step.batch:
-        if len(rows):
-            yield job.preparation.training(inputs, job.rows[rows], step.epoch), rows
+    for inputs, indices in step.batch:
+        if len(indices):
+            yield job.preparation.training(inputs, job.indices[indices], step.epoch), indices
 
 
-def _example(job: Training, row: Tensor) -> str:
-    return f"example {job.train.ids[int(row)]!r}"
+def _example(job: Training, index: Tensor) -> str:
+    return f"example {job.train.ids[int(index)]!r}"
 
 
 def _first_name(tensors: Iterable[tuple[str, Tensor]]) -> str | None:

@@ -24,16 +24,16 @@ class Guard:
         self._job = job
         self._suspects: list[Pass] = []
 
-    def look_at(self, loss: float, rows: Tensor, logits: Tensor, losses: Tensor) -> None:
+    def look_at(self, loss: float, indices: Tensor, logits: Tensor, losses: Tensor) -> None:
         """After a pass over some rows: remember it where the sum of the losses so far is not finite."""
         if not math.isfinite(loss):
-            self._suspects.append(Pass(rows, logits.detach(), losses.detach()))
+            self._suspects.append(Pass(indices, logits.detach(), losses.detach()))
 
     def is_content(self) -> bool:
         """Whether losses, gradients and new label rows of a step are finite on this rank, by their sums."""
         groups = self._job.optimizer.param_groups
         gradients = (weight.grad for group in groups for weight in group["params"])
-        rows = (each for _, values in self._job.learner.waiting() for each in entries(values))
+        rows = (each for _, new in self._job.learner.waiting() for each in entries(new))
         found = (local(gradient) for gradient in gradients if gradient is not None)
         return not self._suspects and sums_are_finite(found) and sums_are_finite(rows)
 

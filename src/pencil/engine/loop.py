@@ -179,7 +179,7 @@ class Loop:
         """Once before an epoch; a checkpoint taken here is resumed with the same survey."""
         job = self.training
         job.learner.epoch = float(epoch)
-        rows = torch.arange(len(job.train))
+        indices = torch.arange(len(job.train))
 
         def look() -> Iterator[tuple[Tensor, Tensor]]:
             job.runtime.agree_on_buffers(job.backbone)
@@ -188,7 +188,7 @@ class Loop:
                 seen = predictions(
                     job.backbone,
                     job.train.inputs,
-                    rows,
+                    indices,
                     job.preparation,
                     job.runtime,
                     job.workers,
@@ -201,10 +201,11 @@ class Loop:
         job.learner.survey(look, job.runtime.total)
 
     def _batches(self, epoch: int, done: int) -> Iterator[list[tuple[Tensor, Tensor]]]:
-        """For each step, its micro-batches of inputs and local rows."""
+        """For each step, its micro-batches: inputs and local indices."""
         job = self.training
         steps = [
-            rows.tensor_split(job.accumulate) for rows in job.sampler.batches(epoch, done, self._earlier)
+            indices.tensor_split(job.accumulate)
+            for indices in job.sampler.batches(epoch, done, self._earlier)
         ]
         fetched = fetch_batches(
             job.train.inputs,
@@ -224,9 +225,9 @@ class Loop:
         # Averaged over ranks is what should be summed over the examples of all ranks.
         scale = job.runtime.world_size / job.sampler.global_size(epoch, done, self._earlier)
         job.optimizer.zero_grad(set_to_none=True)
-        for index, (inputs, rows) in enumerate(batch):
-            with synchronised(self._network, last=index == len(batch) - 1):
-                self._backward(inputs, rows, epoch, scale, index)
+        for part, (inputs, indices) in enumerate(batch):
+            with synchronised(self._network, last=part == len(batch) - 1):
+                self._backward(inputs, indices, epoch, scale, part)
 
     def _agree(self, stop: StopRequest, epoch: int, batch: list[tuple[Tensor, Tensor]]) -> Wanted:
         """Ask all ranks, once in a step: before it is taken, for on any rank something may not be finite."""
@@ -245,21 +246,21 @@ class Loop:
         self.tally.count_labels(self.training.learner.step())
         self.step += 1
 
-    def _backward(self, inputs: Tensor, rows: Tensor, epoch: int, scale: float, part: int) -> None:
+    def _backward(self, inputs: Tensor, indices: Tensor, epoch: int, scale: float, part: int) -> None:
         job = self.training
-        if not len(rows):
+        if not len(indices):
             self._keep_step()
             return
         if job.learner.mixing is not None:
-            losses, logits = self._mixed(inputs, rows, epoch, part)
+            losses, logits = self._mixed(inputs, indices, epoch, part)
         else:
-            logits = self._logits(job.preparation.training(inputs, job.rows[rows], epoch))
-            losses = job.learner.loss(logits, rows, reduction="none", check=False)
-        weighted = losses if job.weights is None else losses * job.weights[rows].to(losses.device)
+            logits = self._logits(job.preparation.training(inputs, job.indices[indices], epoch))
+            losses = job.learner.loss(logits, indices, reduction="none", check=False)
+        weighted = losses if job.weights is None else losses * job.weights[indices].to(losses.device)
         (weighted.sum() * scale).backward()
-        given = job.learner.given.subset(rows).hard.to(logits.device)
+        given = job.learner.given.subset(indices).hard.to(logits.device)
         self.tally.count(logits.detach(), losses.detach(), given)
-        self._guard.look_at(self.tally.loss, rows, logits, losses)
+        self._guard.look_at(self.tally.loss, indices, logits, losses)
 
     def _logits(self, prepared: Tensor) -> Tensor:
         with self.training.runtime.autocast():
@@ -267,16 +268,16 @@ class Loop:
         self.tally.count_forward(logits)
         return logits
 
-    def _mixed(self, inputs: Tensor, rows: Tensor, epoch: int, part: int) -> tuple[Tensor, Tensor]:
+    def _mixed(self, inputs: Tensor, indices: Tensor, epoch: int, part: int) -> tuple[Tensor, Tensor]:
         """Losses and logits of a method that learns from mixed views."""
         job = self.training
         assert job.learner.mixing is not None
         views = [
-            job.preparation.training(inputs, job.rows[rows], epoch, view)
+            job.preparation.training(inputs, job.indices[indices], epoch, view)
             for view in range(job.learner.mixing.views)
         ]
         key = (job.preparation.seed, epoch, self.step, job.runtime.rank, part)
-        return mixed_losses(job.learner, self._logits, views, rows, key)
+        return mixed_losses(job.learner, self._logits, views, indices, key)
 
     def _keep_step(self) -> None:
         """A rank without rows in a batch still takes part in averaging the gradients, with nothing to add."""

@@ -45,11 +45,12 @@ class RowSnapshot:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: bool = True
 
-    def note(self, rows: Tensor) -> None:
-        """Rows (B,) are about to be overwritten."""
+    def note(self, indices: Tensor) -> None:
+        """The rows at ``indices`` (B,) are about to be overwritten."""
         with self._lock:
             if self._open:
-                self._overwritten.append((rows, {name: value[rows] for name, value in self.state.items()}))
+                before = {name: value[indices] for name, value in self.state.items()}
+                self._overwritten.append((indices, before))
 
     def pieces(self) -> Iterator[tuple[str, Tensor]]:
         """(file name, rows) of every piece, one after another; after the last one nothing is noted any more."""
@@ -70,9 +71,9 @@ class RowSnapshot:
             if self.at_rest:
                 return piece
             piece = piece.clone()
-            for rows, before in reversed(self._overwritten):  # the oldest value is put back last
-                inside = (rows >= start) & (rows < start + len(piece))
-                piece[rows[inside] - start] = before[name][inside]
+            for indices, before in reversed(self._overwritten):  # the oldest value is put back last
+                inside = (indices >= start) & (indices < start + len(piece))
+                piece[indices[inside] - start] = before[name][inside]
             return piece
 
 

@@ -25,7 +25,8 @@ class Training:
     """All parts of a training, put together by ``pencil.run``.
 
     ``model`` is the network as ``Runtime.network`` makes it, before its optimiser. ``train`` holds the examples this
-    rank owns, numbered from 0 as in its label store; ``rows`` are their numbers among the examples of all ranks.
+    rank owns, numbered from 0 as in its label store; ``indices`` (N,) are their row numbers among the examples of all
+    ranks.
     ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
     """
 
@@ -36,7 +37,7 @@ class Training:
     sampler: EpochSampler
     preparation: Preparation
     train: Examples
-    rows: Tensor
+    indices: Tensor
     validation: Examples | None = None
     test: Examples | None = None
     weights: Tensor | None = None

@@ -182,7 +182,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             training = build_training(
                 self._config(), Prepared(examples, None, None, Splits(examples)), None, runtime, make=make
             )
-            training.weights = None if weights is None else weights[training.rows]
+            training.weights = None if weights is None else weights[training.indices]
             training.events.listeners = [_Lines()] if self.verbose else []
             if not Loop(training).run():
                 raise KeyboardInterrupt("fit was stopped by a signal")
@@ -211,7 +211,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _keep(self, training: Training, shape: tuple[int, ...]) -> None:
         """What the training ended with, in the order of the rows of X."""
-        place = training.rows.argsort()
+        place = training.indices.argsort()
         distribution = training.learner.label_distribution(place).cpu()
         best = distribution.max(dim=1)
         verdicts = VerdictRule().verdicts(distribution, training.learner.given.hard[place])

@@ -284,7 +284,7 @@ def _leave_labels(directory: RunDirectory, training: Training) -> None:
         shutil.rmtree(directory.labels, ignore_errors=True)  # parts of another number of ranks
     training.runtime.barrier()
     mine, state = training.train, training.learner.store.state()
-    save_labels(directory.path, training.rows, mine.labels, state, mine.ids, training.runtime.rank)
+    save_labels(directory.path, training.indices, mine.labels, state, mine.ids, training.runtime.rank)
 
 
 def _leave_results(

@@ -72,8 +72,8 @@ def build_training(
     _check_pair(config)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
     check_same_rows(order, runtime, prepared.skipped_rows if config.data.on_error == "skip" else None)
-    rows = order.owned_rows(runtime.rank, runtime.world_size)
-    mine = prepared.train.subset(rows)
+    indices = order.owned_rows(runtime.rank, runtime.world_size)
+    mine = prepared.train.subset(indices)
     sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)
     model = runtime.network(build_network(config, prepared.train, preparation, runtime, make))
@@ -93,7 +93,7 @@ def build_training(
         sampler=sampler,
         preparation=preparation,
         train=mine,
-        rows=rows,
+        indices=indices,
         validation=prepared.validation,
         test=prepared.test,
         checkpoints=None if directory is None else Checkpoints(directory.checkpoints, runtime, keep),
