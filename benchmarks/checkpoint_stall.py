@@ -43,9 +43,9 @@ class RandomInputs:
     def __len__(self) -> int:
         return self.num_rows
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """Noise (B, DIMS)."""
-        return torch.randn(len(rows), DIMS)
+        return torch.randn(len(indices), DIMS)
 
 
 class Enough(Exception):

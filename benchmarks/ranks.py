@@ -37,7 +37,7 @@ from pencil.data import (
     Preparation,
     RowNumbers,
     TensorInputs,
-    owned_rows,
+    owned_indices,
 )
 from pencil.engine import LabelLearner, Loop, Runtime, Training
 from pencil.models import build_model
@@ -165,7 +165,7 @@ class Turning(Loop):
 
 def our_steps(runtime: Runtime, turns: Turns) -> None:
     """Our loop, with PENCIL correcting labels."""
-    indices = owned_rows(ROWS * runtime.world_size, runtime.rank, runtime.world_size)
+    indices = owned_indices(ROWS * runtime.world_size, runtime.rank, runtime.world_size)
     model = runtime.network(network(runtime))
     mine = random_examples(runtime.rank)
     loop = Turning(

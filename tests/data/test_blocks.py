@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pencil.data.blocks import SPREAD, Blocks
 from pencil.data.examples import SubsetInputs, TensorInputs, blocks_of
-from pencil.data.ownership import Order, owned_rows, span
+from pencil.data.ownership import Order, owned_indices, span
 
 quick = settings(max_examples=60, deadline=None)
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=40).filter(any)
@@ -62,8 +62,8 @@ def test_inputs_without_blocks_have_none_and_neither_have_their_views():
 def test_ranks_own_whole_shards_but_for_the_two_at_their_ends(sizes, world_size):
     blocks = Blocks.of_sizes(torch.tensor(sizes))
     order = Order(sum(sizes), blocks)
-    parts = [order.owned_rows(rank, world_size) for rank in range(world_size)]
-    assert torch.equal(torch.cat(parts), order.owned_rows())
+    parts = [order.owned_indices(rank, world_size) for rank in range(world_size)]
+    assert torch.equal(torch.cat(parts), order.owned_indices())
     assert sorted(torch.cat(parts).tolist()) == list(range(sum(sizes)))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     whole = [set(rows) for rows in members(blocks)]
@@ -85,10 +85,10 @@ def test_positions_in_the_order_are_divided_as_the_shards_that_stand_there(sizes
     blocks = Blocks.of_sizes(torch.tensor(sizes))
     order = Order(sum(sizes), blocks)
     positions = torch.arange(sum(sizes))
-    assert torch.equal(order.placed.sources_of(positions), blocks.of(order.rows_at(positions)))
+    assert torch.equal(order.placed.sources_of(positions), blocks.of(order.indices_at(positions)))
     mine = span(sum(sizes), world_size - 1, world_size)
     assert torch.equal(
-        order.rows_at(positions[mine.start : mine.stop]), order.owned_rows(world_size - 1, world_size)
+        order.indices_at(positions[mine.start : mine.stop]), order.owned_indices(world_size - 1, world_size)
     )
 
 
@@ -97,14 +97,14 @@ def test_positions_in_the_order_are_divided_as_the_shards_that_stand_there(sizes
 def test_rows_alone_in_their_blocks_stand_as_rows_without_blocks(num_rows, world_size):
     single = Order(num_rows, Blocks.of_sizes(torch.ones(num_rows, dtype=torch.int64)))
     for rank in range(world_size):
-        assert torch.equal(single.owned_rows(rank, world_size), owned_rows(num_rows, rank, world_size))
+        assert torch.equal(single.owned_indices(rank, world_size), owned_indices(num_rows, rank, world_size))
 
 
 def test_class_sorted_shards_spread_over_the_ranks():
     """1,000 shards, the first hundred of class 0 and so on: every one of eight ranks gets a tenth of each."""
     order = Order(25_000, Blocks.of_sizes(torch.full((1000,), 25)))
     for rank in range(8):
-        shares = torch.bincount(order.owned_rows(rank, 8) // 2500, minlength=10)
+        shares = torch.bincount(order.owned_indices(rank, 8) // 2500, minlength=10)
         assert shares.min() >= 250
         assert shares.max() <= 375
 

@@ -85,9 +85,9 @@ def test_every_label_counts_however_many_rows(row, other):
 
 def test_contents_are_read_at_a_bounded_number_of_rows():
     class Counting(TensorInputs):
-        def fetch(self, rows):
-            seen.append(len(rows))
-            return super().fetch(rows)
+        def fetch(self, indices):
+            seen.append(len(indices))
+            return super().fetch(indices)
 
     seen = []
     many = examples(rows=1000)

@@ -25,7 +25,7 @@ class Broken:
     def __len__(self):
         return 20
 
-    def fetch(self, rows):
+    def fetch(self, indices):
         raise OSError("no such picture")
 
 
@@ -75,16 +75,16 @@ class Sharded:
     def __len__(self):
         return 140
 
-    def fetch(self, rows):
+    def fetch(self, indices):
         with self.log.open("a") as log:
-            log.writelines(f"{os.getpid()} {shard}\n" for shard in self.blocks.of(rows).unique().tolist())
-        return rows[:, None].float() * 2
+            log.writelines(f"{os.getpid()} {shard}\n" for shard in self.blocks.of(indices).unique().tolist())
+        return indices[:, None].float() * 2
 
 
 def shard_batches(inputs, start=0):
     order = Order(len(inputs), inputs.blocks)
     sampler = EpochSampler(140, 12, seed=5, blocks=order.placed, window=4)
-    rows = order.owned_rows()
+    rows = order.owned_indices()
     return [rows[batch] for batch in sampler.batches(0, start)]
 
 
@@ -122,7 +122,7 @@ def test_without_workers_shards_are_read_here(tmp_path):
 
 
 class Damaged(Sharded):
-    def fetch(self, rows):
+    def fetch(self, indices):
         raise DataError("shard-3.tar, sample 7: cut off")
 
 

@@ -223,9 +223,9 @@ def test_instance_noise_fetches_batches_and_survives_constant_inputs():
         def __len__(self):
             return 500
 
-        def fetch(self, rows):
-            self.largest = max(self.largest, len(rows))
-            return torch.full((len(rows), 2, 3), 0.5)
+        def fetch(self, indices):
+            self.largest = max(self.largest, len(indices))
+            return torch.full((len(indices), 2, 3), 0.5)
 
     watched, labels = Watched(), labels_of(500, 3)
     noisy = instance_dependent_noise(labels, watched, 3, 0.5, 0, batch=50)

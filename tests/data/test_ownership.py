@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.data.ownership import owned_rows, rows_at, span, stride
+from pencil.data.ownership import indices_at, owned_indices, span, stride
 
 quick = settings(max_examples=60, deadline=None)
 NUM_ROWS = st.integers(0, 4000)
@@ -17,7 +17,7 @@ USUAL_SIZES = [45_000, 50_000, 60_000, 73_257, 100_000, 247_990, 510_510, 2**20]
 
 def farthest_from_even(num_rows, classes):
     """Over every stretch of positions and each of the equal blocks of rows: how many rows off an even share."""
-    order = owned_rows(num_rows)
+    order = owned_indices(num_rows)
     worst = 0.0
     for block in range(classes):
         members = span(num_rows, block, classes)
@@ -39,16 +39,16 @@ def test_spans_follow_one_another_and_are_equal_to_within_one(num_rows, world_si
 @quick
 @given(num_rows=NUM_ROWS, world_size=WORLD_SIZES)
 def test_every_row_has_exactly_one_owner(num_rows, world_size):
-    parts = [owned_rows(num_rows, rank, world_size) for rank in range(world_size)]
+    parts = [owned_indices(num_rows, rank, world_size) for rank in range(world_size)]
     assert sorted(torch.cat(parts).tolist()) == list(range(num_rows))
 
 
 @quick
 @given(num_rows=NUM_ROWS, world_size=WORLD_SIZES)
 def test_the_order_of_rows_is_the_same_for_any_number_of_ranks(num_rows, world_size):
-    parts = [owned_rows(num_rows, rank, world_size) for rank in range(world_size)]
-    assert torch.equal(torch.cat(parts), owned_rows(num_rows))
-    assert torch.equal(owned_rows(num_rows), rows_at(num_rows, torch.arange(num_rows)))
+    parts = [owned_indices(num_rows, rank, world_size) for rank in range(world_size)]
+    assert torch.equal(torch.cat(parts), owned_indices(num_rows))
+    assert torch.equal(owned_indices(num_rows), indices_at(num_rows, torch.arange(num_rows)))
 
 
 def test_a_stride_meets_every_row_of_every_number_of_rows():
@@ -85,5 +85,5 @@ def test_class_sorted_data_sets_of_usual_sizes_spread_evenly(num_rows):
 def test_numbers_of_rows_beyond_32_bits_do_not_overflow():
     num_rows = 2_900_000_000
     last = span(num_rows, num_rows - 1, num_rows)
-    row = rows_at(num_rows, torch.tensor([last.start]))
+    row = indices_at(num_rows, torch.tensor([last.start]))
     assert row.tolist() == [last.start * stride(num_rows) % num_rows]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pencil.data.blocks import Blocks
-from pencil.data.ownership import Order, owned_rows
+from pencil.data.ownership import Order, owned_indices
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.errors import DataError
 
@@ -63,7 +63,7 @@ def batches_of(ranks, epoch, start, end, earlier):
     each = [sampler.batches(epoch, start, earlier) for sampler in ranks]
     for _ in range(start, end):
         yield [
-            owned_rows(sampler.num_rows, sampler.rank, sampler.world_size)[next(batches)]
+            owned_indices(sampler.num_rows, sampler.rank, sampler.world_size)[next(batches)]
             for sampler, batches in zip(ranks, each, strict=True)
         ]
 
@@ -73,7 +73,7 @@ def batches_of(ranks, epoch, start, end, earlier):
 def test_an_epoch_visits_every_row_of_all_ranks_exactly_once(plan, epoch):
     seen = []
     for sampler in samplers(plan):
-        owned = owned_rows(sampler.num_rows, sampler.rank, sampler.world_size)
+        owned = owned_indices(sampler.num_rows, sampler.rank, sampler.world_size)
         local = torch.cat(list(sampler.batches(epoch)))
         assert sorted(local.tolist()) == list(range(len(owned)))
         seen += owned[local].tolist()
@@ -252,7 +252,7 @@ def test_of_shards_too_every_row_is_visited_once_whoever_takes_over_in_mid_shard
     for ranks, start, end, earlier in legs_of((plan, legs)):
         for plain in ranks:
             sampler = replace(plain, blocks=order.placed, window=window)
-            owned = order.owned_rows(sampler.rank, sampler.world_size)
+            owned = order.owned_indices(sampler.rank, sampler.world_size)
             batches = list(sampler.batches(epoch, start, earlier))
             again = list(sampler.batches(epoch, start + 1, earlier)) if start + 1 < sampler.steps else []
             assert [batch.tolist() for batch in batches[1:]] == [batch.tolist() for batch in again]
@@ -264,7 +264,7 @@ def test_of_shards_too_every_row_is_visited_once_whoever_takes_over_in_mid_shard
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=30), epoch=EPOCHS, window=st.integers(1, 5))
 def test_a_shard_is_read_within_one_window(sizes, epoch, window):
     order, sampler = blocked(sizes, batch_size=5, window=window)
-    rows = order.owned_rows()[torch.cat(list(sampler.batches(epoch)))]
+    rows = order.owned_indices()[torch.cat(list(sampler.batches(epoch)))]
     shards = order.blocks.of(rows).tolist()
     opened = list(dict.fromkeys(shards))
     place = 0
@@ -277,7 +277,7 @@ def test_a_shard_is_read_within_one_window(sizes, epoch, window):
 
 def test_shards_and_rows_within_windows_are_shuffled_anew_in_every_epoch():
     order, sampler = blocked([20] * 30, batch_size=600, window=3)
-    epochs = [order.owned_rows()[next(sampler.batches(epoch))] for epoch in range(3)]
+    epochs = [order.owned_indices()[next(sampler.batches(epoch))] for epoch in range(3)]
     shards = [list(dict.fromkeys(order.blocks.of(rows).tolist())) for rows in epochs]
     assert len({tuple(each) for each in shards}) == 3
     within = [rows[order.blocks.of(rows) == 7].tolist() for rows in epochs]

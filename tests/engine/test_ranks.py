@@ -21,7 +21,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from pencil.algorithm import Pencil, three_phases
-from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_rows
+from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_indices
 from pencil.data.sampler import Stretch
 from pencil.engine import (
     Checkpoints,
@@ -65,8 +65,8 @@ class DoubleStore(DenseStore):
 class DoublePreparation(Preparation):
     """Leaves float64 as it is, and remembers who was seen when."""
 
-    def training(self, inputs, rows, epoch):
-        SEEN.extend((epoch, row) for row in rows.tolist())
+    def training(self, inputs, indices, epoch):
+        SEEN.extend((epoch, row) for row in indices.tolist())
         return inputs
 
     def evaluation(self, inputs):
@@ -129,7 +129,7 @@ def sampler(batch_size, rank, world_size):
 def trained(runtime, batch_size, folder=None, *, stop_after=None, batch_norm=False):
     """Go on from the newest checkpoint, where there is one, and tell what this rank saw."""
     SEEN.clear()
-    rows = owned_rows(ROWS, runtime.rank, runtime.world_size)
+    rows = owned_indices(ROWS, runtime.rank, runtime.world_size)
     everything = problem()
     mine = everything.subset(rows)
     store = DoubleStore(len(mine), CLASSES)
@@ -329,7 +329,7 @@ def naive_batches(batch_size, epoch, sizes):
         earlier = [Stretch(sizes[end - 1], end) for end in ends]
         yield torch.cat(
             [
-                owned_rows(ROWS, rank, size)[
+                owned_indices(ROWS, rank, size)[
                     next(sampler(batch_size, rank, size).batches(epoch, step, earlier))
                 ]
                 for rank in range(size)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pencil.algorithm import Pencil, Phase
-from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_rows
+from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_indices
 from pencil.engine import LabelLearner, Loop, Runtime, Training, accuracy, evaluate, parallel, whole_weights
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
@@ -97,7 +97,7 @@ def network():
 
 
 def training(runtime, method, learner=LabelLearner):
-    indices = owned_rows(ROWS, runtime.rank, runtime.world_size)
+    indices = owned_indices(ROWS, runtime.rank, runtime.world_size)
     mine = examples().subset(indices)
     model = runtime.network(runtime.place(network()))
     return Training(

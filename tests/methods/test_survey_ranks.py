@@ -10,7 +10,7 @@ import torch
 import torch.multiprocessing as mp
 
 from pencil.algorithm import three_phases
-from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_rows
+from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_indices
 from pencil.engine import Checkpoints, LabelLearner, Loop, Runtime, Training, whole_weights
 from pencil.methods import DivideMix, Forward
 from pencil.models import build_model
@@ -25,7 +25,7 @@ def training(runtime, folder, **options):
     generator = torch.Generator().manual_seed(0)
     values = 3 * torch.randn(ROWS, 6, generator=generator)
     labels = GivenLabels.of(torch.randint(CLASSES, (ROWS,), generator=generator), CLASSES)
-    indices = owned_rows(ROWS, runtime.rank, runtime.world_size)
+    indices = owned_indices(ROWS, runtime.rank, runtime.world_size)
     mine = Examples(TensorInputs(values), labels, tuple("abcd"), RowNumbers(ROWS)).subset(indices)
     torch.manual_seed(1)
     model = runtime.network(build_model("linear", num_classes=CLASSES, input_shape=(6,)))

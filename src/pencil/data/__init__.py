@@ -23,7 +23,7 @@ from pencil.data.noise import (
     symmetric_matrix,
     transition_noise,
 )
-from pencil.data.ownership import Order, owned_rows, span
+from pencil.data.ownership import Order, owned_indices, span
 from pencil.data.prepare import Preparation
 from pencil.data.randomness import mixed_seed
 from pencil.data.readers.cifar import read_cifar
@@ -59,7 +59,7 @@ __all__ = [
     "leave_out_unreadable",
     "mixed_seed",
     "original",
-    "owned_rows",
+    "owned_indices",
     "read_cifar",
     "read_clothing1m",
     "read_cub200",

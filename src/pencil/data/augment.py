@@ -3,7 +3,7 @@
 An example's augmentation is a pure function of (seed, epoch, row): neither its batch, its place in it, the
 rank nor a resumed run changes it. So there is no generator whose state would have to be kept.
 
-Shapes: images (B, channels, H, W); features (B, D); rows (B,).
+Shapes: images (B, channels, H, W); features (B, D); indices (B,).
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Augment:
                 f"crop: {self.crop} must be 1 or more pixels; leave it out to keep the images' size"
             )
 
-    def __call__(self, images: Tensor, rows: Tensor, *, seed: int, epoch: int) -> Tensor:
-        """Images (B, channels, H, W) of the rows (B,), augmented: same dtype, device and memory format."""
+    def __call__(self, images: Tensor, indices: Tensor, *, seed: int, epoch: int) -> Tensor:
+        """Augmented images (B, channels, H, W) of the rows ``indices`` (B,): same dtype, device and memory format."""
         height, width = self.output_size(*_size(images))
         padded = F.pad(images, (self.pad,) * 4) if self.pad else images
-        random = row_random(seed, epoch, rows.to(images.device), 3)
+        random = row_random(seed, epoch, indices.to(images.device), 3)
         top = _offset(random[:, _TOP], padded.shape[2] - height)
         left = _offset(random[:, _LEFT], padded.shape[3] - width)
         mirrored = (random[:, _FLIP] < 0.5) if self.flip else torch.zeros_like(top, dtype=torch.bool)
@@ -126,7 +126,7 @@ def center_crop(images: Tensor, size: int) -> Tensor:
 
 
 def channel_statistics(
-    inputs: Inputs, rows: Tensor | None = None, batch: int = 1024
+    inputs: Inputs, indices: Tensor | None = None, batch: int = 1024
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation per channel of images or per feature, in the units ``Normalize`` takes.
 
@@ -135,11 +135,11 @@ def channel_statistics(
 
     Args:
         inputs: Where the inputs come from.
-        rows: (M,) the rows to measure, e.g. those that train; None for all.
+        indices: (M,) the rows to measure, e.g. those that train; None for all.
         batch: How many rows to fetch at a time.
     """
     count, mean, squares = 0, torch.zeros(()), torch.zeros(())
-    for values in _channel_values(inputs, rows, batch):
+    for values in _channel_values(inputs, indices, batch):
         seen = values.shape[1]
         variance, center = torch.var_mean(values, dim=1, correction=0)
         # Chan et al. 1979: exact merging of means and squared deviations, safe where the mean is far from 0.
@@ -152,12 +152,14 @@ def channel_statistics(
     return _checked_statistics(mean, (squares / count).sqrt())
 
 
-def _channel_values(inputs: Inputs, rows: Tensor | None, batch: int) -> Iterator[Tensor]:
+def _channel_values(inputs: Inputs, indices: Tensor | None, batch: int) -> Iterator[Tensor]:
     """The inputs as float64 (channels, values) chunk by chunk, in the unit of ``Normalize``."""
-    count = len(inputs) if rows is None else len(rows)
+    count = len(inputs) if indices is None else len(indices)
     for start in range(0, count, batch):
         numbers = (
-            torch.arange(start, min(start + batch, count)) if rows is None else rows[start : start + batch]
+            torch.arange(start, min(start + batch, count))
+            if indices is None
+            else indices[start : start + batch]
         )
         fetched = inputs.fetch(numbers)
         unit = 255.0 if fetched.dtype == torch.uint8 else 1.0

@@ -44,21 +44,21 @@ class Blocks:
         """(K,) each block's first row."""
         return self.ends - self.sizes
 
-    def of(self, rows: Tensor) -> Tensor:
+    def of(self, indices: Tensor) -> Tensor:
         """(B,) the block of each row (B,)."""
-        return torch.bucketize(rows, self.ends, right=True)
+        return torch.bucketize(indices, self.ends, right=True)
 
-    def sources_of(self, rows: Tensor) -> Tensor:
+    def sources_of(self, indices: Tensor) -> Tensor:
         """(B,) the part of the source that each row (B,) lies in."""
-        return self.sources[self.of(rows)]
+        return self.sources[self.of(indices)]
 
-    def subset(self, rows: Tensor) -> Blocks:
+    def subset(self, indices: Tensor) -> Blocks:
         """The blocks of some rows, renumbered from 0 in the order given: runs of rows from one block."""
-        blocks, sizes = torch.unique_consecutive(self.of(rows), return_counts=True)
+        blocks, sizes = torch.unique_consecutive(self.of(indices), return_counts=True)
         return Blocks(sizes, self.sources[blocks])
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """About ``count`` rows, sorted, from few blocks but from no fewer than ``SPREAD``, spread over each."""
+        """Sorted indices of about ``count`` rows, from few blocks but no fewer than ``SPREAD``, spread over each."""
         mean = -(-int(self.ends[-1]) // len(self))
         chosen = (
             torch.randperm(len(self), generator=generator)[: max(SPREAD, -(-count // mean))].sort().values
@@ -67,7 +67,7 @@ class Blocks:
         return torch.cat([self._spread(block, share) for block in chosen.tolist()])
 
     def _spread(self, block: int, count: int) -> Tensor:
-        """At most ``count`` rows of a block, evenly spaced."""
+        """The indices of at most ``count`` rows of a block, evenly spaced."""
         size = int(self.sizes[block])
         taken = min(count, size)
         return self.starts[block] + torch.arange(taken) * size // max(taken, 1)

@@ -69,6 +69,6 @@ def _without(examples: Examples, bad: dict[int, str], name: str) -> Examples:
         raise DataError(f"no example of the {name} split can be read; first: {next(iter(bad.values()))}")
     left = examples.subset(good)
     assert isinstance(left.inputs, SubsetInputs)
-    base, rows = left.inputs.base, left.inputs.rows
+    base, indices = left.inputs.base, left.inputs.indices
     assert isinstance(base, ImageFiles | ShardInputs)
-    return replace(left, inputs=SubsetInputs(replace(base, first=int(rows[0])), rows))
+    return replace(left, inputs=SubsetInputs(replace(base, first=int(indices[0])), indices))

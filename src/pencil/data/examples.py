@@ -25,7 +25,7 @@ class Inputs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """The inputs (B, ...) of the rows numbered (B,): uint8 for images, any float for features."""
         ...
 
@@ -39,9 +39,9 @@ class TensorInputs:
     def __len__(self) -> int:
         return self.values.shape[0]
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """Rows of the tensor."""
-        return self.values[rows]
+        return self.values[indices]
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class DatasetInputs:
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]  # Dataset has no __len__; map-style ones do
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """Items stacked into a batch."""
-        return torch.stack([self._tensor(row) for row in rows.tolist()])
+        return torch.stack([self._tensor(row) for row in indices.tolist()])
 
     def _tensor(self, row: int) -> Tensor:
         item = self.dataset[row]
@@ -72,26 +72,26 @@ class SubsetInputs:
     """Some rows of other inputs, renumbered from 0: a view, whatever the base."""
 
     base: Inputs
-    rows: Tensor
+    indices: Tensor
 
     def __len__(self) -> int:
-        return self.rows.shape[0]
+        return self.indices.shape[0]
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """Rows of the base."""
-        return self.base.fetch(self.rows[rows])
+        return self.base.fetch(self.indices[indices])
 
     @cached_property
     def blocks(self) -> Blocks | None:
         """Those of the base, as far as these rows go."""
         base = blocks_of(self.base)
-        return None if base is None else base.subset(self.rows)
+        return None if base is None else base.subset(self.indices)
 
 
 def original(inputs: Inputs, row: int) -> Tensor:
     """One input (...) for people to look at: an image as it is stored, not resized for the network."""
     if isinstance(inputs, SubsetInputs):
-        return original(inputs.base, int(inputs.rows[row]))
+        return original(inputs.base, int(inputs.indices[row]))
     stored: Tensor = (
         inputs.original(row) if hasattr(inputs, "original") else inputs.fetch(torch.tensor([row]))[0]
     )
@@ -123,13 +123,13 @@ class SubsetNames(Sequence[str]):
     """Names of some rows, looked up when asked for."""
 
     base: Sequence[str]
-    rows: Tensor
+    indices: Tensor
 
     def __len__(self) -> int:
-        return self.rows.shape[0]
+        return self.indices.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        found = self.rows[index]
+        found = self.indices[index]
         return self.base[int(found)] if found.dim() == 0 else [self.base[row] for row in found.tolist()]
 
 
@@ -176,14 +176,14 @@ class Examples:
         """C."""
         return self.labels.num_classes
 
-    def subset(self, rows: Tensor) -> Examples:
+    def subset(self, indices: Tensor) -> Examples:
         """Some rows, renumbered from 0; their ids stay."""
         return Examples(
-            inputs=_subset_inputs(self.inputs, rows),
-            labels=self.labels.subset(rows),
+            inputs=_subset_inputs(self.inputs, indices),
+            labels=self.labels.subset(indices),
             class_names=self.class_names,
-            ids=SubsetNames(self.ids, rows),
-            reference=None if self.reference is None else self.reference[rows],
+            ids=SubsetNames(self.ids, indices),
+            reference=None if self.reference is None else self.reference[indices],
         )
 
     def with_labels(self, labels: GivenLabels) -> Examples:
@@ -228,8 +228,8 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _subset_inputs(inputs: Inputs, rows: Tensor) -> Inputs:
+def _subset_inputs(inputs: Inputs, indices: Tensor) -> Inputs:
     """A view of a view is a view of what that views."""
     if isinstance(inputs, SubsetInputs):
-        return SubsetInputs(inputs.base, inputs.rows[rows])
-    return SubsetInputs(inputs, rows)
+        return SubsetInputs(inputs.base, inputs.indices[indices])
+    return SubsetInputs(inputs, indices)

@@ -56,8 +56,8 @@ def _contents(inputs: Inputs) -> int | None:
     known: int | None = getattr(base, "checksum", None)
     if known is not None or not len(inputs):
         return known
-    rows = torch.tensor(_spread(len(inputs), CONTENTS))
-    once, twice = (_crc([inputs.fetch(rows)]) for _ in range(2))
+    indices = torch.tensor(_spread(len(inputs), CONTENTS))
+    once, twice = (_crc([inputs.fetch(indices)]) for _ in range(2))
     return once if once == twice else None
 
 

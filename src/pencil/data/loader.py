@@ -25,7 +25,7 @@ from pencil.data.blocks import Blocks
 from pencil.data.examples import Inputs, blocks_of
 from pencil.errors import PencilError, RunError
 
-Rows = NDArray[np.int64]
+Indices = NDArray[np.int64]
 SPARE, PER_WORKER = 32, 8  # open files: pipes, and tensors under way, each of which takes one
 
 
@@ -38,11 +38,11 @@ class _Fetched(Dataset[tuple[Tensor, Tensor] | PencilError]):
     def __getitem__(self, row: int) -> tuple[Tensor, Tensor] | PencilError:
         return self.__getitems__(np.array([row]))
 
-    def __getitems__(self, rows: Rows) -> tuple[Tensor, Tensor] | PencilError:
+    def __getitems__(self, indices: Indices) -> tuple[Tensor, Tensor] | PencilError:
         """A mistake that a user can fix travels as a value: raised here, it would arrive wrapped in a traceback."""
-        numbers = torch.from_numpy(rows)
+        numbers = torch.from_numpy(indices)
         try:
-            return (self.inputs.fetch(numbers) if len(rows) else torch.empty(0)), numbers
+            return (self.inputs.fetch(numbers) if len(indices) else torch.empty(0)), numbers
         except PencilError as error:
             return error
 
@@ -55,9 +55,9 @@ class Owners:
         self._blocks = blocks
         self._owner: dict[int, int] = {}
 
-    def of(self, rows: Tensor) -> Tensor:
+    def of(self, indices: Tensor) -> Tensor:
         """(B,) the worker that reads each row (B,)."""
-        sources, places = self._blocks.sources_of(rows).unique(return_inverse=True)
+        sources, places = self._blocks.sources_of(indices).unique(return_inverse=True)
         taken = self._owner
         owners = [taken.setdefault(source, len(taken) % self.workers) for source in sources.tolist()]
         return torch.tensor(owners, dtype=torch.int64)[places]
@@ -66,16 +66,16 @@ class Owners:
 def fetch_batches(
     inputs: Inputs, batches: Iterable[Tensor], *, workers: int = 0, pin_memory: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(inputs (B, ...), rows (B,)) for every batch of row numbers, in order."""
+    """(inputs (B, ...), indices (B,)) for every batch of row numbers, in order."""
     blocks = blocks_of(inputs)
     if workers == 0:
-        for rows in batches:
-            yield inputs.fetch(rows), rows
+        for indices in batches:
+            yield inputs.fetch(indices), indices
     elif blocks is None or workers == 1:
         yield from _read_ahead(inputs, batches, workers, pin_memory=pin_memory)
     else:
-        for values, rows in _by_owner(inputs, batches, Owners(blocks, workers)):
-            yield (values.pin_memory() if pin_memory else values), rows
+        for values, indices in _by_owner(inputs, batches, Owners(blocks, workers)):
+            yield (values.pin_memory() if pin_memory else values), indices
 
 
 def _by_owner(inputs: Inputs, batches: Iterable[Tensor], owners: Owners) -> Iterator[tuple[Tensor, Tensor]]:
@@ -83,15 +83,15 @@ def _by_owner(inputs: Inputs, batches: Iterable[Tensor], owners: Owners) -> Iter
     asked: deque[tuple[Tensor, Tensor]] = deque()
 
     def tasks() -> Iterator[Tensor]:
-        for rows in batches:
-            asked.append((rows, owners.of(rows)))
+        for indices in batches:
+            asked.append((indices, owners.of(indices)))
             for worker in range(owners.workers):
-                yield rows[asked[-1][1] == worker]
+                yield indices[asked[-1][1] == worker]
 
     fetched = _read_ahead(inputs, tasks(), owners.workers)
     while parts := [values for values, _ in itertools.islice(fetched, owners.workers)]:
-        rows, owner = asked.popleft()
-        yield _joined(parts, owner), rows
+        indices, owner = asked.popleft()
+        yield _joined(parts, owner), indices
 
 
 def _joined(parts: Sequence[Tensor], owner: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def _read_ahead(
     loader: DataLoader[Any] = DataLoader(
         _Fetched(inputs),
         # Arrays, made as they are asked for: no row costs a Python object.
-        batch_sampler=(rows.numpy() for rows in tasks),  # type: ignore[misc]  # the stub wants lists
+        batch_sampler=(indices.numpy() for indices in tasks),  # type: ignore[misc]  # the stub wants lists
         num_workers=workers,
         collate_fn=_whole,
         generator=torch.Generator(),  # else it draws from the generator dropout uses

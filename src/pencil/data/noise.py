@@ -123,9 +123,9 @@ def instance_dependent_noise(
     class_seeds = torch.randint(2**62, (num_classes,), generator=generator).tolist()
     center = _mean_input(inputs, batch)
     noisy = known.clone()
-    for label, rows in _rows_by_class(known, num_classes):
+    for label, indices in _indices_by_class(known, num_classes):
         weights = _normals(class_seeds[label], (len(center), num_classes))
-        for part in torch.split(rows, batch):
+        for part in torch.split(indices, batch):
             scores = torch.cat([_directions(chunk, center) @ weights for chunk in _flat(inputs, part)])
             noisy[part] = _flipped(scores, label, flip_rates[part], draws[part])
     return noisy.to(labels.device)
@@ -148,8 +148,8 @@ def _directions(values: Tensor, center: Tensor) -> Tensor:
 def _mean_input(inputs: Inputs, batch: int) -> Tensor:
     """The mean (S,) of the flattened inputs."""
     total = torch.zeros((), dtype=torch.float64)
-    for rows in torch.split(torch.arange(len(inputs)), batch):
-        for values in _flat(inputs, rows):
+    for indices in torch.split(torch.arange(len(inputs)), batch):
+        for values in _flat(inputs, indices):
             total = total + values.sum(dim=0)
     if not bool(torch.isfinite(total).all()):
         raise DataError(
@@ -158,20 +158,20 @@ def _mean_input(inputs: Inputs, batch: int) -> Tensor:
     return total / len(inputs)
 
 
-def _flat(inputs: Inputs, rows: Tensor) -> Iterator[Tensor]:
+def _flat(inputs: Inputs, indices: Tensor) -> Iterator[Tensor]:
     """The inputs of these rows, flattened to (b, S) float64, a bounded number of values at a time."""
-    fetched = inputs.fetch(rows).cpu().flatten(1)
+    fetched = inputs.fetch(indices).cpu().flatten(1)
     for chunk in torch.split(fetched, max(1, _CHUNK // max(1, fetched.shape[1]))):
         yield chunk.double()
 
 
-def _rows_by_class(labels: Tensor, num_classes: int) -> Iterator[tuple[int, Tensor]]:
-    """Each class that occurs, with its rows in order."""
+def _indices_by_class(labels: Tensor, num_classes: int) -> Iterator[tuple[int, Tensor]]:
+    """Each class that occurs, with the indices of its rows in order."""
     order = labels.argsort(stable=True)
     counts = torch.bincount(labels, minlength=num_classes).tolist()
-    for label, rows in enumerate(torch.split(order, counts)):
-        if len(rows):
-            yield label, rows
+    for label, indices in enumerate(torch.split(order, counts)):
+        if len(indices):
+            yield label, indices
 
 
 def _truncated_normal(draws: Tensor, mean: float) -> Tensor:

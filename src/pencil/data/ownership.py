@@ -36,17 +36,17 @@ class Order:
     num_rows: int
     blocks: Blocks | None = None
 
-    def rows_at(self, positions: Tensor) -> Tensor:
-        """The rows (B,) that stand at these positions (B,)."""
+    def indices_at(self, positions: Tensor) -> Tensor:
+        """The indices (B,) of the rows that stand at these positions (B,)."""
         if self.blocks is None or self.placed is None:
-            return rows_at(self.num_rows, positions)
+            return indices_at(self.num_rows, positions)
         place = self.placed.of(positions)
         return self.blocks.starts[self._turns[place]] + positions - self.placed.starts[place]
 
-    def owned_rows(self, rank: int = 0, world_size: int = 1) -> Tensor:
-        """The rows a rank owns, in this order."""
+    def owned_indices(self, rank: int = 0, world_size: int = 1) -> Tensor:
+        """The indices of the rows a rank owns, in this order."""
         owned = span(self.num_rows, rank, world_size)
-        return self.rows_at(torch.arange(owned.start, owned.stop))
+        return self.indices_at(torch.arange(owned.start, owned.stop))
 
     @cached_property
     def placed(self) -> Blocks | None:
@@ -57,7 +57,7 @@ class Order:
     def _turns(self) -> Tensor:
         """(K,) the blocks, one after the other."""
         count = 0 if self.blocks is None else len(self.blocks)
-        return rows_at(count, torch.arange(count))
+        return indices_at(count, torch.arange(count))
 
 
 def span(num_rows: int, rank: int = 0, world_size: int = 1) -> range:
@@ -65,14 +65,14 @@ def span(num_rows: int, rank: int = 0, world_size: int = 1) -> range:
     return range(rank * num_rows // world_size, (rank + 1) * num_rows // world_size)
 
 
-def rows_at(num_rows: int, positions: Tensor) -> Tensor:
-    """The rows that stand at these positions where none stay together; also the blocks, where some do."""
+def indices_at(num_rows: int, positions: Tensor) -> Tensor:
+    """The rows at these positions where none stay together; also the order of the blocks, where some do."""
     return positions * stride(num_rows) % max(num_rows, 1)
 
 
-def owned_rows(num_rows: int, rank: int = 0, world_size: int = 1) -> Tensor:
-    """The rows a rank owns where none stay together, in the fixed order."""
-    return Order(num_rows).owned_rows(rank, world_size)
+def owned_indices(num_rows: int, rank: int = 0, world_size: int = 1) -> Tensor:
+    """The indices of the rows a rank owns where none stay together, in the fixed order."""
+    return Order(num_rows).owned_indices(rank, world_size)
 
 
 def stride(num_rows: int) -> int:

@@ -29,15 +29,15 @@ class Preparation:
     seed: int = 0
     channels_last: bool = False
 
-    def training(self, inputs: Tensor, rows: Tensor, epoch: int, view: int = 0) -> Tensor:
-        """Inputs (B, ...) as training sees them; ``rows`` (B,) number them across all ranks.
+    def training(self, inputs: Tensor, indices: Tensor, epoch: int, view: int = 0) -> Tensor:
+        """Inputs (B, ...) as training sees them; ``indices`` (B,) number them across all ranks.
 
         Views of one example differ in nothing but their augmentation.
         """
         values = self._normalized(inputs)
         if self.augment is not None:
             seed = mixed_seed(self.seed, view) if view else self.seed
-            values = self.augment(values, rows.to(self.device), seed=seed, epoch=epoch)
+            values = self.augment(values, indices.to(self.device), seed=seed, epoch=epoch)
         return self._formatted(values)
 
     def evaluation(self, inputs: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ def mixed_seed(*parts: int) -> int:
     return mixed >> 1  # a torch.Generator takes 63 bits
 
 
-def row_random(seed: int, epoch: int, rows: Tensor, draws: int) -> Tensor:
+def row_random(seed: int, epoch: int, indices: Tensor, draws: int) -> Tensor:
     """Uniform random numbers (B, draws), float32 in [0, 1), that depend on seed, epoch, row and draw alone.
 
     Each is a splitmix64 hash: seed and epoch make a key, key and row a state, and the draws are the
@@ -29,12 +29,12 @@ def row_random(seed: int, epoch: int, rows: Tensor, draws: int) -> Tensor:
     Args:
         seed: Any whole number.
         epoch: Any whole number.
-        rows: (B,) row numbers.
+        indices: (B,) row numbers.
         draws: How many numbers each row gets.
     """
     key = _mix_int(_mix_int(seed) + epoch)
-    state = _mix(rows.long() + _signed(key))
-    steps = torch.tensor([_signed((draw + 1) * _GOLDEN) for draw in range(draws)], device=rows.device)
+    state = _mix(indices.long() + _signed(key))
+    steps = torch.tensor([_signed((draw + 1) * _GOLDEN) for draw in range(draws)], device=indices.device)
     bits = _mix(state[:, None] + steps)
     return _shift(bits, 40).to(torch.float32) * 2.0**-24  # 24 bits fill a float32 and stay below 1
 

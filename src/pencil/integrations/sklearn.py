@@ -233,9 +233,9 @@ class ArrayInputs:
     def __len__(self) -> int:
         return len(self.values)
 
-    def fetch(self, rows: Tensor) -> Tensor:
-        """Copies of the rows, as floats."""
-        batch = self.values[rows.numpy()]
+    def fetch(self, indices: Tensor) -> Tensor:
+        """Copies of the rows numbered ``indices``, as floats."""
+        batch = self.values[indices.numpy()]
         known = batch.dtype in (np.float16, np.float32, np.float64)
         return torch.from_numpy(batch if known else batch.astype(np.float32))
 

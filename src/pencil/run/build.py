@@ -72,7 +72,7 @@ def build_training(
     _check_pair(config)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
     check_same_rows(order, runtime, prepared.skipped_rows if config.data.on_error == "skip" else None)
-    indices = order.owned_rows(runtime.rank, runtime.world_size)
+    indices = order.owned_indices(runtime.rank, runtime.world_size)
     mine = prepared.train.subset(indices)
     sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)

@@ -98,7 +98,7 @@ def prepare_examples(data: Data, seed: int, tell: Tell = lambda *_: None) -> Pre
     if data.noise is not None:
         train = train.with_labels(noisy_labels(train, data.noise, seed))
     if data.per_class is not None:
-        train = train.subset(balanced_rows(train, data.per_class, mixed_seed(seed, PER_CLASS)))
+        train = train.subset(balanced_indices(train, data.per_class, mixed_seed(seed, PER_CLASS)))
     if data.limit is not None and data.limit < len(train):
         train = train.subset(_shuffled(len(train), mixed_seed(seed, LIMIT))[: data.limit].sort().values)
     if data.ceiling == "clean":
@@ -143,8 +143,8 @@ def _truth(train: Examples, data: Data) -> Tensor:
     return train.reference
 
 
-def balanced_rows(train: Examples, per_class: int, seed: int) -> Tensor:
-    """As many rows of each given label, drawn by seed, in order: pseudo-balanced, for the labels may be wrong."""
+def balanced_indices(train: Examples, per_class: int, seed: int) -> Tensor:
+    """Indices of as many rows of each given label, drawn by seed, in order. The labels may be wrong."""
     order = _shuffled(len(train), seed)
     labels = train.labels.hard[order]
     counts = labels.bincount(minlength=train.num_classes)

@@ -22,8 +22,8 @@ def with_trusted(train: Examples, trusted: TrustedLabels) -> Examples:
     labels = _class_numbers(trusted_labels(trusted), train.class_names, trusted.path)
     places = _places(train.ids, labels, trusted.path)
     chosen = {row: label for name, row in places.items() if (label := labels[name]) is not None}
-    rows = torch.tensor(list(chosen), dtype=torch.int64)
-    given = locked(train.labels, rows, torch.tensor(list(chosen.values()), dtype=torch.int64))
+    indices = torch.tensor(list(chosen), dtype=torch.int64)
+    given = locked(train.labels, indices, torch.tensor(list(chosen.values()), dtype=torch.int64))
     kept = torch.ones(len(train), dtype=torch.bool)
     kept[[row for name, row in places.items() if labels[name] is None]] = False
     if not bool(kept.any()):
@@ -32,14 +32,14 @@ def with_trusted(train: Examples, trusted: TrustedLabels) -> Examples:
     return sure if bool(kept.all()) else sure.subset(kept.nonzero()[:, 0])
 
 
-def locked(given: GivenLabels, rows: Tensor, labels: Tensor) -> GivenLabels:
-    """The given labels with others (M,) at some rows (M,), which are trusted from now on."""
+def locked(given: GivenLabels, indices: Tensor, labels: Tensor) -> GivenLabels:
+    """The given labels with others (M,) at some indices (M,), which are trusted from now on."""
     values = given.values.clone()
-    values[rows] = (
+    values[indices] = (
         labels if values.dim() == 1 else torch.nn.functional.one_hot(labels, values.shape[1]).to(values.dtype)
     )
     trusted = torch.zeros(len(given), dtype=torch.bool) if given.trusted is None else given.trusted.clone()
-    trusted[rows] = True
+    trusted[indices] = True
     return GivenLabels(values, given.num_classes, trusted)
 
 

@@ -51,23 +51,23 @@ class ImageFiles:
         """Another process keeps images of its own."""
         return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """Images (B, channels, H, W) uint8 of the rows numbered (B,)."""
         if self._kept is None:
-            return self._decoded(rows)
+            return self._decoded(indices)
         images, there = self._kept
-        new = rows[~there[rows]]
+        new = indices[~there[indices]]
         if len(new):
             images[new], there[new] = self._decoded(new), True
-        return images[rows]
+        return images[indices]
 
     def original(self, row: int) -> Tensor:
         """The image (3, H, W) uint8 of a row as its file has it."""
         return ImageDecoder.original(self._path(row), self._path(row))
 
-    def _decoded(self, rows: Tensor) -> Tensor:
-        images = self._room(len(rows))
-        for place, row in enumerate(rows.tolist()):
+    def _decoded(self, indices: Tensor) -> Tensor:
+        images = self._room(len(indices))
+        for place, row in enumerate(indices.tolist()):
             path = self._path(row)
             images[place] = self._decoder.decode(path, path, self._extent, self._path(self.first))
         return images

@@ -339,4 +339,4 @@ def _splits(whole: Examples, splits: list[str], test_split: str | None, path: Pa
     parts = [
         torch.tensor([row for row, name in enumerate(splits) if name == part]) for part in ("train", test)
     ]
-    return Splits(*(whole.subset(rows) for rows in parts))
+    return Splits(*(whole.subset(indices) for indices in parts))

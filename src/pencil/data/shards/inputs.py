@@ -68,11 +68,11 @@ class ShardInputs:
         marks = [(shard.name, shard.rows, shard.bytes, shard.crc32) for shard in self.split.shards]
         return zlib.crc32(repr(marks).encode())
 
-    def fetch(self, rows: Tensor) -> Tensor:
+    def fetch(self, indices: Tensor) -> Tensor:
         """Images (B, channels, H, W) uint8 or features (B, ...) of the rows numbered (B,)."""
-        places = rows.argsort()  # as they lie in their shards
-        values = [self._value(row) for row in rows[places].tolist()]
-        batch = torch.empty(len(rows), *values[0].shape, dtype=values[0].dtype)
+        places = indices.argsort()  # as they lie in their shards
+        values = [self._value(row) for row in indices[places].tolist()]
+        batch = torch.empty(len(indices), *values[0].shape, dtype=values[0].dtype)
         for place, value in zip(places.tolist(), values, strict=True):
             batch[place] = value
         return batch
@@ -203,16 +203,16 @@ def _examples(
     present = [number for number, shard in enumerate(split.shards) if shard not in absent and shard.rows]
     if not present:
         raise DataError(f"{index.folder}: no rows of the {split.name} split are left")
-    inputs = ShardInputs(index, split, files, decoder, first=_rows_of(split, present[0])[0])
+    inputs = ShardInputs(index, split, files, decoder, first=_indices_of(split, present[0])[0])
     split.check_labels(len(index.classes))
     labels = GivenLabels(torch.from_numpy(split.labels), len(index.classes))
     whole = Examples(inputs, labels, index.classes, Ids(split))
     if not any(shard in absent for shard in split.shards):
         return whole
-    spans = [_rows_of(split, number) for number in present]
-    return whole.subset(torch.cat([torch.arange(rows.start, rows.stop) for rows in spans]))
+    spans = [_indices_of(split, number) for number in present]
+    return whole.subset(torch.cat([torch.arange(span.start, span.stop) for span in spans]))
 
 
-def _rows_of(split: SplitIndex, number: int) -> range:
+def _indices_of(split: SplitIndex, number: int) -> range:
     end = int(split.ends[number])
     return range(end - split.shards[number].rows, end)
