@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+
+from support import files
 
 GRID = """
 seeds = 2
@@ -41,12 +42,8 @@ name = "pencil"
 @pytest.fixture(scope="session")
 def points(tmp_path_factory) -> Path:
     """600 rows of five well separated classes."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(5, size=700)
-    values = (4 * np.eye(12)[labels] + rng.normal(size=(700, 12))).astype(np.float32)
     path = tmp_path_factory.mktemp("points") / "points.npz"
-    np.savez(path, X=values[:600], y=labels[:600], X_test=values[600:], y_test=labels[600:])
-    return path
+    return files.points(path, 600, classes=5, dims=12, spread=4, tests=100)
 
 
 @pytest.fixture(scope="session")

@@ -10,24 +10,9 @@ from click.testing import CliRunner, Result
 
 from pencil.cli import main
 from pencil.cli.main import cli
+from support import files
 
 QUICK = ("--epochs", "1,6,1", "--quiet")
-
-
-def _points(path: Path, rows=90, classes=3, dims=5) -> Path:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(classes, size=rows + 20)
-    values = (5 * np.eye(dims)[labels] + rng.normal(size=(rows + 20, dims))).astype(np.float32)
-    np.savez(
-        path,
-        X=values[:rows],
-        y=labels[:rows],
-        X_test=values[rows:],
-        y_test=labels[rows:],
-        names=np.array(["cat, big", "żółć", "cow"]),
-        ids=np.array([f"row\n{number}" for number in range(rows)]),
-    )
-    return path
 
 
 def _pencil(*words) -> Result:
@@ -37,7 +22,9 @@ def _pencil(*words) -> Result:
 
 @pytest.fixture(scope="session")
 def points(tmp_path_factory) -> Path:
-    return _points(tmp_path_factory.mktemp("some data") / "points.npz")
+    names, ids = np.array(["cat, big", "żółć", "cow"]), np.array([f"row\n{number}" for number in range(90)])
+    path = tmp_path_factory.mktemp("some data") / "points.npz"
+    return files.points(path, 90, classes=3, dims=5, tests=20, names=names, ids=ids)
 
 
 @pytest.fixture(scope="session")

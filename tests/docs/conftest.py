@@ -3,7 +3,6 @@
 import io
 import shutil
 import struct
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from pencil.cli.main import cli
+from support import files
 
 KINDS = ("cat", "dog")
 
@@ -36,14 +36,10 @@ def _photos(folder: Path, rng, count: int) -> None:
 
 
 def _shard(path: Path, rng) -> None:
-    path.parent.mkdir()
-    with tarfile.open(path, "w") as tar:
-        for number in range(12):
-            files = ((f"{number}.png", _png(rng)), (f"{number}.cls", str(number % 2).encode()))
-            for name, content in files:
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+    samples = (
+        [(f"{number}.png", _png(rng)), (f"{number}.cls", str(number % 2).encode())] for number in range(12)
+    )
+    files.tar(path, [file for sample in samples for file in sample])
 
 
 def _idx(folder: Path, rng, split: str, rows: int) -> None:

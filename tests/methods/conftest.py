@@ -1,11 +1,9 @@
-"""Batches, moments and naive softmax for the methods' tests."""
-
-import math
+"""Batches for the tests of methods."""
 
 import pytest
 import torch
 
-from pencil.algorithm import Moment, Phase
+from support import naive
 
 HARD = torch.tensor([0, 2, 1, 2, 0])
 SOFT = torch.tensor(
@@ -13,36 +11,19 @@ SOFT = torch.tensor(
 )
 
 
-def _moment(name="correction", elapsed=0.0, epochs=10, **shared):
-    return Moment(Phase(name=name, epochs=epochs, learning_rate=0.1), elapsed, shared)
-
-
-def _softmax(row):
-    """Of a list of numbers, in plain Python."""
-    powers = [math.exp(value) for value in row]
-    return [power / sum(powers) for power in powers]
-
-
-def _as_lists(given, classes=3):
-    """ŷ as lists of probabilities."""
-    if given.dim() == 2:
-        return given.tolist()
-    return [[float(j == label) for j in range(classes)] for label in given.tolist()]
-
-
 @pytest.fixture(scope="session")
 def moment():
-    return _moment
+    return naive.moment
 
 
 @pytest.fixture(scope="session")
 def softmax():
-    return _softmax
+    return naive.softmax
 
 
 @pytest.fixture(scope="session")
 def as_lists():
-    return _as_lists
+    return naive.as_lists
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """The page as a browser shows it: quiet, alone, usable by keyboard and screen reader, in any light and width."""
 
-import browser
 import pytest
 
 from pencil.report import gather, write_page
 from pencil.run import RunDirectory
+from support import browser
 
 PAGES = ("hostile", "images")
 CURVE = "return getComputedStyle(document.querySelector('.series-0 .curve')).stroke"

@@ -9,27 +9,20 @@ import pytest
 from pencil.config import RunConfig
 from pencil.presets import preset
 from pencil.run import train
+from support import files
 
-ROWS, CLASSES, DIMS = 120, 3, 6
+ROWS = 120
 
 
 @pytest.fixture(scope="session")
 def points(tmp_path_factory) -> Path:
     """Well separated points: X, y, X_test, y_test, names and ids."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(CLASSES, size=ROWS + 30)
-    values = (5 * np.eye(DIMS)[labels] + rng.normal(size=(ROWS + 30, DIMS))).astype(np.float32)
-    path = tmp_path_factory.mktemp("points") / "points.npz"
-    np.savez(
-        path,
-        X=values[:ROWS],
-        y=labels[:ROWS],
-        X_test=values[ROWS:],
-        y_test=labels[ROWS:],
-        names=np.array(["cat", "żółć", "cow, small"]),
-        ids=np.array([f"row {number}" for number in range(ROWS)]),
+    names, ids = (
+        np.array(["cat", "żółć", "cow, small"]),
+        np.array([f"row {number}" for number in range(ROWS)]),
     )
-    return path
+    path = tmp_path_factory.mktemp("points") / "points.npz"
+    return files.points(path, ROWS, classes=3, dims=6, tests=30, names=names, ids=ids)
 
 
 @pytest.fixture(scope="session")
