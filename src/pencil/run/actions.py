@@ -203,7 +203,7 @@ def _carry_on(
         weights = whole_weights(training.model)
         training.runtime.barrier()  # every part is there before the run counts as finished
         if is_main:
-            _leave_results(config, directory, prepared, training, weights, int(loop.changed))
+            _leave_results(config, directory, prepared, training, weights, int(loop.progress.changed))
         training.runtime.barrier()  # every rank sees a finished run
     return directory
 

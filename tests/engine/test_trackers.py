@@ -1,8 +1,7 @@
 """Every epoch is told once."""
 
 from pencil.engine import Event
-from pencil.engine.trackers import Tracker
-from pencil.engine.trackers.base import flat
+from pencil.engine.trackers import Tracker, flat
 
 
 class Kept(Tracker):
