@@ -32,7 +32,7 @@ from pencil.config import RunConfig
 from pencil.data import Examples, Splits
 from pencil.engine import read_json_lines
 from pencil.imports import need
-from pencil.results import LabelChunk
+from pencil.results import Judged
 from pencil.run import RunDirectory, predict, prepare_examples, train
 
 FOLDS = 5  # K
@@ -123,7 +123,7 @@ def out_of_fold(where: Line, examples: Examples, folder: Path) -> tuple[Tensor, 
     return probs, forward
 
 
-def distributions(chunks: Iterator[LabelChunk]) -> Tensor:
+def distributions(chunks: Iterator[Judged]) -> Tensor:
     """All rows' probabilities (N, C)."""
     parts = [chunk.distribution for chunk in chunks]
     return torch.cat([part.dense() if isinstance(part, TopRows) else part for part in parts])

@@ -29,7 +29,6 @@ from pencil.results import (
     read_decisions,
     save_labels,
     save_model,
-    with_decisions,
 )
 from pencil.results.decisions import HISTORY
 from pencil.run import RunDirectory, learned_labels, own_examples, prepare_examples
@@ -214,7 +213,7 @@ def _review(folder: Path) -> Made:
         for leftover in path.parent.glob("review.sqlite-*"):
             leftover.unlink()
         list(read_decisions(path.parent, num_classes=3))
-        for _chunk in with_decisions(learned_labels(run)[0], path.parent):
+        for _chunk in learned_labels(run)[0]:
             pass
 
     return seeds, file_target(file, read)

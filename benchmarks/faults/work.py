@@ -28,7 +28,7 @@ from pencil.cli.settings import train_config
 from pencil.config import RunConfig
 from pencil.engine import Event
 from pencil.engine.checkpoint import damage
-from pencil.results.decisions import REVIEW
+from pencil.results.decisions import REVIEW_FILE
 from pencil.review.history import Who
 from pencil.review.session import Review
 
@@ -157,7 +157,7 @@ def decide(out: str, tell: Any = lambda _: None) -> None:
 
 def decisions(out: str) -> list[list[Any]]:
     """What a review's file holds, which must be whole."""
-    file = Path(out) / REVIEW
+    file = Path(out) / REVIEW_FILE
     if not file.exists():
         return []
     with contextlib.closing(sqlite3.connect(file)) as database:

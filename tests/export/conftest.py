@@ -24,7 +24,7 @@ def run(points, tmp_path_factory):
 @pytest.fixture(scope="session")
 def rows(run):
     """What the run believes, one by one."""
-    from pencil.export.rows import label_rows
+    from pencil.results import label_rows
     from pencil.run import learned_labels
 
     return list(label_rows(*learned_labels(run)))

@@ -6,7 +6,7 @@ import torch
 
 from pencil.algorithm import cut
 from pencil.export.cleanlab import arrays
-from pencil.results import LabelChunk
+from pencil.results import VerdictRule, judge
 from pencil.run import learned_labels
 
 
@@ -22,7 +22,8 @@ def test_arrays_hold_given_labels_and_beliefs_in_the_order_of_rows(run, rows):
 
 def test_cut_rows_become_whole():
     belief = torch.tensor([[0.7, 0.2, 0.1]])
-    made = arrays([LabelChunk(["a"], ["z"], cut(belief.log(), 2).softmax())], ["x", "y", "z"])
+    judged = judge(cut(belief.log(), 2).softmax(), torch.tensor([2]), VerdictRule(), ids=["a"])
+    made = arrays([judged], ["x", "y", "z"])
     np.testing.assert_allclose(made["pred_probs"], belief, atol=2e-3)
     assert made["labels"].tolist() == [2]
 

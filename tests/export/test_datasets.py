@@ -6,7 +6,7 @@ import torch
 
 from pencil.algorithm import cut
 from pencil.export.datasets import write_parquet
-from pencil.results import LabelChunk
+from pencil.results import VerdictRule, judge
 from pencil.run import learned_labels
 
 datasets = pytest.importorskip("datasets")
@@ -40,7 +40,8 @@ def test_the_library_reads_labels_as_class_labels(run, rows, tmp_path, distribut
 def test_several_chunks_and_cut_rows_become_one_table(tmp_path):
     belief = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
     chunks = [
-        LabelChunk([name], ["x"], cut(belief[[row]].log(), 2).softmax()) for row, name in enumerate("ab")
+        judge(cut(belief[[row]].log(), 2).softmax(), torch.tensor([0]), VerdictRule(), ids=[name], first=row)
+        for row, name in enumerate("ab")
     ]
     assert write_parquet(tmp_path / "l.parquet", chunks, ["x", "y", "z"], distribution=True) == 2
     table = load(tmp_path / "l.parquet", tmp_path / "cache")

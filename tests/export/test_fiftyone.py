@@ -1,7 +1,7 @@
 """Samples as FiftyOne's documentation describes them; FiftyOne itself does not run here."""
 
 from pencil.export.fiftyone import metadata, sample
-from pencil.export.rows import LabelRow
+from pencil.results import LabelRow
 
 
 def test_a_sample_has_both_labels_and_its_verdict():

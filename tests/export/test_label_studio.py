@@ -11,7 +11,7 @@ import pytest
 
 from pencil.errors import DataError
 from pencil.export.label_studio import labeling_config, read_choices, task
-from pencil.export.rows import LabelRow
+from pencil.results import LabelRow
 
 ROW = LabelRow("a/1.png", "cat", "cow & <calf>", 0.93, "relabel")
 

@@ -8,7 +8,7 @@ import pytest
 
 from pencil.config.schema import FeaturesData, ImagesData
 from pencil.errors import ConfigError, DataError, RunError
-from pencil.export.tools import TOOLS, ExportOptions, export, image_folder
+from pencil.export.tools import TOOLS, ExportOptions, export, image_folder, write_json_list
 from pencil.run import RunDirectory
 
 ENDINGS = {"label-studio": "x.json", "fiftyone": "x", "datasets": "x.parquet", "cleanlab": "x.npz"}
@@ -169,3 +169,9 @@ def test_a_dropped_row_is_told_in_parquet(reviewed, tmp_path):
     }
     assert verdicts[dropped] == 3
     assert 3 not in {verdict for name, verdict in verdicts.items() if name != dropped}
+
+
+@pytest.mark.parametrize("items", [[], [1], [{"a": "ż\udcff"}, [2]]], ids=["none", "one", "two"])
+def test_a_list_is_written_item_by_item(tmp_path, items):
+    assert write_json_list(tmp_path / "list.json", iter(items), '{"all": [', "]}") == len(items)
+    assert json.loads((tmp_path / "list.json").read_text()) == {"all": items}

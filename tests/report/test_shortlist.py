@@ -5,16 +5,14 @@ import torch
 
 from pencil.report.findings import find
 from pencil.report.shortlist import SPARE, Shortlist
-from pencil.results import RELABEL, LabelChunk, VerdictRule
+from pencil.results import RELABEL, Decided, VerdictRule, judge
 
 RULE = VerdictRule()
-NAMES = tuple(f"class {index}" for index in range(6))
 
 
 def found(belief, given, size, examples):
     ids = [f"id {row}" for row in range(len(given))]
-    chunk = LabelChunk(ids, [NAMES[label] for label in given.tolist()], belief)
-    return find(chunk.split(size), NAMES, RULE, examples=examples)
+    return find(judge(belief, given, RULE, ids=ids).split(size), 6, examples=examples)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,7 @@ def test_the_lists_do_not_depend_on_the_chunks(rows, size):
 def test_corrections_are_the_surest_to_the_percent(rows):
     belief, given = rows
     best = belief.max(dim=1)
-    relabel = RULE.verdicts(belief, given) == RELABEL
+    relabel = judge(belief, given, RULE, ids=range(len(given))).verdict == RELABEL
     expected = sorted((100 * best.values[relabel]).round().tolist(), reverse=True)[:10]
     cases = found(belief, given, 300, 10).corrections
     assert [round(100 * case.confidence) for case in cases] == expected
@@ -65,11 +63,21 @@ def test_among_equally_sure_rows_different_confusions_come_first():
 
 def test_few_rows_are_held_at_a_time(rows):
     belief, given = rows
-    from pencil.report.judged import judge
-
     shortlist = Shortlist(RELABEL, 4)
     for first in range(0, 1000, 500):
-        judged = judge(first, given[first : first + 500], belief[first : first + 500], RULE)
-        shortlist.add(judged, judged.confidence, [str(row) for row in range(500)])
+        part = slice(first, first + 500)
+        judged = judge(belief[part], given[part], RULE, ids=[str(row) for row in range(500)], first=first)
+        shortlist.add(judged, judged.confidence)
         assert len(shortlist._held) <= SPARE * 4
     assert len(shortlist.cases()) == 4
+
+
+def test_decided_rows_are_not_shown_again(rows):
+    belief, given = rows
+    ids = [str(row) for row in range(1000)]
+    decision = torch.where(torch.arange(1000) % 2 == 0, 1, 0)  # accepted, or undecided
+    label = torch.where(decision == 1, (given + 1) % 6, -1)
+    judged = judge(belief, given, RULE, ids=ids, decided=Decided(decision, label))
+    shown = find([judged], 6, examples=1000)
+    assert shown.corrections
+    assert all(case.row % 2 for case in [*shown.corrections, *shown.reviews])

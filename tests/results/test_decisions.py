@@ -6,10 +6,16 @@ from contextlib import closing
 import pytest
 import torch
 
-from pencil.algorithm.top_rows import cut
 from pencil.errors import RunError
-from pencil.results import LabelChunk, last_entry, read_decisions, was_reviewed, with_decisions
-from pencil.results.decisions import certain
+from pencil.results import (
+    DECISIONS,
+    DecisionReader,
+    VerdictRule,
+    judge,
+    last_entry,
+    read_decisions,
+    was_reviewed,
+)
 from pencil.review.database import Database
 
 ENTRY = (
@@ -18,12 +24,17 @@ ENTRY = (
 )
 
 
-def chunks(rows=7, size=3):
-    generator = torch.Generator().manual_seed(0)
-    distribution = torch.rand(rows, 4, generator=generator).softmax(dim=1)
-    for some in torch.arange(rows).split(size):
-        names = [f"id {row}" for row in some.tolist()]
-        yield LabelChunk(names, ["a"] * len(some), distribution[some])
+BELIEF = torch.rand(7, 4, generator=torch.Generator().manual_seed(0)).softmax(dim=1)
+
+
+def judged_with(folder, name="id", size=3):
+    """Seven rows with the decisions in a folder, judged a few at a time."""
+    reader = DecisionReader(folder, 4)
+    for some in torch.arange(7).split(size):
+        ids = [f"{name} {row}" for row in some.tolist()]
+        given = torch.zeros(len(some), dtype=torch.long)
+        yield judge(BELIEF[some], given, VerdictRule(), ids=ids, first=int(some[0]), decided=reader.take(ids))
+    reader.finish()
 
 
 @pytest.fixture
@@ -40,17 +51,16 @@ def reviewed(tmp_path):
 
 
 def test_decided_rows_are_certain_and_the_others_stay(reviewed):
-    plain = torch.cat([chunk.distribution for chunk in chunks()])
-    merged = list(with_decisions(chunks(), reviewed))
-    assert [word for chunk in merged for word in chunk.decisions] == [
+    merged = list(judged_with(reviewed))
+    assert [DECISIONS[decision] for judged in merged for decision in judged.decision.tolist()] == [
         *("", "", "changed", ""),
         *("dropped", "kept", ""),
     ]
-    belief = torch.cat([chunk.distribution for chunk in merged])
+    belief = torch.cat([judged.distribution for judged in merged])
     assert belief[2].tolist() == [0, 0, 0, 1]
     assert belief[5].tolist() == [1, 0, 0, 0]
     others = [0, 1, 3, 4, 6]
-    assert torch.equal(belief[others], plain[others])
+    assert torch.equal(belief[others], BELIEF[others])
 
 
 def test_the_newest_entry_and_earlier_states(reviewed):
@@ -60,37 +70,19 @@ def test_the_newest_entry_and_earlier_states(reviewed):
     assert [made.row for made in read_decisions(reviewed, entry=2)] == [2, 5]
 
 
-def test_without_a_review_nothing_changes(tmp_path):
+def test_a_folder_without_a_review_is_not_reviewed(tmp_path):
     assert not was_reviewed(tmp_path)
-    assert all(chunk.decisions is None for chunk in with_decisions(chunks(), tmp_path))
 
 
 def test_a_review_of_other_rows_is_refused(reviewed):
-    other = (LabelChunk([f"name {row}" for row in range(7)], ["a"] * 7, torch.rand(7, 4)) for _ in range(1))
     with pytest.raises(RunError, match="row 2 was 'id 2' when it was reviewed and is 'name 2' now"):
-        list(with_decisions(other, reviewed))
+        list(judged_with(reviewed, name="name"))
 
 
 def test_a_damaged_review_is_named(tmp_path):
     (tmp_path / "review.sqlite").write_text("nothing of the kind " * 100)
     with pytest.raises(RunError, match=r"review.sqlite: file is not a database; give this user"):
         last_entry(tmp_path)
-
-
-@pytest.mark.parametrize("labels", [[9, 0], [3, 3]])
-def test_certainty_of_cut_rows_is_that_of_whole_ones(labels):
-    whole = torch.rand(5, 10, generator=torch.Generator().manual_seed(1)).softmax(dim=1)
-    top, places, chosen = cut(whole.log(), 4).softmax(), torch.tensor([4, 1]), torch.tensor(labels)
-    found = certain(top, places, chosen)
-    assert torch.equal(found.dense(), certain(top.dense(), places, chosen))
-    assert found.max(dim=1).indices[places].tolist() == labels
-    assert len(found.classes[4].unique()) == 4
-
-
-def test_nothing_decided_changes_nothing():
-    whole = torch.rand(3, 4)
-    none = torch.empty(0, dtype=torch.int64)
-    assert torch.equal(certain(whole, none, none), whole)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +106,7 @@ def test_decisions_that_no_review_made_are_one_error(reviewed, row, name, action
         database.run(ENTRY, (9, row, name, 1, action, label, "t9"))
     database.close()
     with pytest.raises(RunError, match=r"review\.sqlite.*(restore it from a copy|move it away)"):
-        list(with_decisions(chunks(), reviewed))
+        list(judged_with(reviewed))
 
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS entry, x AS row FROM n"

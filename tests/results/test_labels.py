@@ -1,21 +1,26 @@
 """The label table, cell by cell."""
 
 import csv
+from dataclasses import astuple
 
 import pytest
 import torch
 
-from pencil.algorithm import TopRows
+from pencil.algorithm import TopRows, cut
 from pencil.errors import ConfigError, RunError
-from pencil.results import KEEP, REVIEW, LabelChunk, write_labels
+from pencil.results import Decided, LabelRow, VerdictRule, judge, label_rows, write_labels
 
 NAMES = ("cat, big", "żółć", 'd"og')
 IDS = ["a.png", "two\nlines", 'comma, quote" and \u2028']
 
 
+def judged(ids, given, belief, **more):
+    return judge(belief, None if given is None else torch.tensor(given), VerdictRule(), ids=ids, **more)
+
+
 def chunks():
-    yield LabelChunk(IDS[:2], NAMES[:2], torch.tensor([[0.125, 0.75, 0.125], [0.0, 1 / 3, 2 / 3]]))
-    yield LabelChunk(IDS[2:], NAMES[:1], torch.tensor([[1.0, 0.0, 0.0]]))
+    yield judged(IDS[:2], [0, 1], torch.tensor([[0.125, 0.75, 0.125], [0.0, 1 / 3, 2 / 3]]))
+    yield judged(IDS[2:], [0], torch.tensor([[1.0, 0.0, 0.0]]), first=2)
 
 
 def rows_of(path):
@@ -62,7 +67,7 @@ def test_parquet_holds_the_same_as_csv(tmp_path, distribution):
 
 
 def test_ids_that_are_not_utf8_come_out_as_the_bytes_they_were(tmp_path):
-    chunk = LabelChunk([b"\xff.png".decode("utf-8", "surrogateescape")], ["a"], torch.tensor([[1.0, 0.0]]))
+    chunk = judged([b"\xff.png".decode("utf-8", "surrogateescape")], [0], torch.tensor([[1.0, 0.0]]))
     write_labels(tmp_path / "labels.csv", [chunk], ("a", "b"))
     assert b"\xff.png,a,a,1.0" in (tmp_path / "labels.csv").read_bytes()
 
@@ -86,16 +91,14 @@ def test_predictions_that_fail_halfway_leave_the_old_table(tmp_path):
 
 def test_cut_distributions_are_written_as_the_whole_ones_they_stand_for(tmp_path):
     whole = torch.tensor([[0.1, 0.6, 0.1, 0.2], [0.15, 0.15, 0.1, 0.6]])
-    cut = TopRows(
+    top = TopRows(
         torch.tensor([[1, 3], [3, 2]]),
         torch.tensor([[0.6, 0.2], [0.6, 0.1]]),
         torch.tensor([[0.1], [0.15]]),
         4,
     )
-    for name, belief in (("whole.csv", whole), ("cut.csv", cut)):
-        write_labels(
-            tmp_path / name, [LabelChunk(IDS[:2], NAMES[:2], belief)], (*NAMES, "x"), distribution=True
-        )
+    for name, belief in (("whole.csv", whole), ("cut.csv", top)):
+        write_labels(tmp_path / name, [judged(IDS[:2], [0, 1], belief)], (*NAMES, "x"), distribution=True)
     assert (tmp_path / "cut.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
 
@@ -106,27 +109,31 @@ def test_distributions_of_many_classes_are_written_a_few_rows_at_a_time(tmp_path
     assert (tmp_path / "one-by-one.csv").read_text() == (tmp_path / "at-once.csv").read_text()
 
 
-def test_a_trusted_row_is_kept_however_unsure_the_belief_is():
-    belief = torch.tensor([[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]])
-    chunk = LabelChunk(["1", "2"], ["b", "b"], belief, trusted=torch.tensor([True, False]))
-    assert chunk.verdicts(("a", "b", "c")).tolist() == [KEEP, REVIEW]
-    assert [part.trusted.tolist() for part in chunk.split(1)] == [[True], [False]]
-
-
 def test_decisions_are_a_column_and_decide_the_verdict(tmp_path):
-    belief = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
     words = ["accepted", "kept", "dropped", ""]
-    chunk = LabelChunk(list("1234"), ["a"] * 4, belief, decisions=words)
+    decided = Decided(torch.tensor([1, 2, 4, 0]), torch.tensor([1, 0, -1, -1]))
+    chunk = judged(list("1234"), [0] * 4, torch.full((4, 2), 0.5), decided=decided)
     write_labels(tmp_path / "labels.csv", [chunk], ("a", "b"))
     with (tmp_path / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["decision"] for row in rows] == words
     assert [row["verdict"] for row in rows] == ["relabel", "keep", "drop", "review"]
-    assert [list(part.decisions) for part in chunk.split(3)] == [words[:3], words[3:]]
+    assert [row["suggested_label"] for row in rows] == ["b", "a", "a", "a"]
+
+
+def test_rows_without_labels_have_no_verdict_and_unknown_classes_keep_their_names(tmp_path):
+    belief = torch.tensor([[0.9, 0.1]])
+    write_labels(tmp_path / "bare.csv", [judged(["1"], None, belief)], ("a", "b"))
+    write_labels(tmp_path / "new.csv", [judged(["1"], [2], belief)], ("a", "b", "c"), distribution=True)
+    assert rows_of(tmp_path / "bare.csv") == [["id", "suggested_label", "confidence"], ["1", "a", "0.9"]]
+    assert rows_of(tmp_path / "new.csv") == [
+        ["id", "given_label", "suggested_label", "confidence", "verdict", "p_a", "p_b"],
+        ["1", "c", "a", "0.9", "relabel", "0.9", "0.1"],
+    ]
 
 
 def test_formulas_are_quoted_on_request_alone(tmp_path):
-    hostile = [LabelChunk(["=cmd|' /C calc'!A0", "plain"], ["@a", "b"], torch.eye(2))]
+    hostile = [judged(["=cmd|' /C calc'!A0", "plain"], [0, 1], torch.eye(2))]
     write_labels(tmp_path / "raw.csv", hostile, ["@a", "b"])
     write_labels(tmp_path / "quoted.csv", hostile, ["@a", "b"], spreadsheet=True)
     assert [row[:3] for row in rows_of(tmp_path / "raw.csv")[1:]] == [
@@ -137,3 +144,15 @@ def test_formulas_are_quoted_on_request_alone(tmp_path):
         ["'=cmd|' /C calc'!A0", "'@a", "'@a"],
         ["plain", "b", "b"],
     ]
+
+
+def test_rows_one_by_one_say_what_the_table_says(tmp_path):
+    write_labels(tmp_path / "labels.csv", chunks(), NAMES)
+    rows = [[str(value) for value in astuple(row)] for row in label_rows(chunks(), NAMES)]
+    assert rows == rows_of(tmp_path / "labels.csv")[1:]
+
+
+def test_cut_distributions_are_taken_row_by_row_too():
+    chunk = judged(["a"], [2], cut(torch.tensor([[0.1, 0.8, 0.05, 0.05]]).log(), 2).softmax())
+    (row,) = label_rows([chunk], ["w", "y", "x", "z"])
+    assert row == LabelRow("a", "x", "y", pytest.approx(0.8, abs=2e-3), "relabel")

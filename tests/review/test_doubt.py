@@ -4,20 +4,20 @@ import pytest
 import torch
 
 from pencil.algorithm.top_rows import cut
-from pencil.results import KEEP, RELABEL, REVIEW, LabelChunk
-from pencil.review.doubt import DOUBTFUL, SURE, rows_by_doubt
-
-NAMES = ("a", "b", "c", "d", "e")
+from pencil.results import KEEP, RELABEL, REVIEW, VerdictRule, judge
+from pencil.review.doubt import VERDICTS_OF_PART, rows_by_doubt
+from pencil.review.queue import DOUBTFUL, SURE
 
 
 def chunks(distribution, given, size, trusted=None):
     for rows in torch.arange(len(given)).split(size):
-        words = [NAMES[label] for label in given[rows].tolist()]
-        yield LabelChunk(
-            [str(row) for row in rows.tolist()],
-            words,
+        yield judge(
             distribution[rows],
-            None if trusted is None else trusted[rows],
+            given[rows],
+            VerdictRule(),
+            ids=[str(row) for row in rows.tolist()],
+            first=int(rows[0]),
+            trusted=None if trusted is None else trusted[rows],
         )
 
 
@@ -44,7 +44,7 @@ def beliefs():
 @pytest.mark.parametrize("size", [7, 600])
 def test_review_comes_first_then_relabel_each_by_the_smallest_lead(beliefs, size):
     distribution, given = beliefs
-    rows = rows_by_doubt(chunks(distribution, given, size), NAMES, DOUBTFUL).tolist()
+    rows = rows_by_doubt(chunks(distribution, given, size), VERDICTS_OF_PART[DOUBTFUL]).tolist()
     known = naive(distribution, given)
     order = {REVIEW: 0, RELABEL: 1}
     wanted = sorted(
@@ -56,7 +56,7 @@ def test_review_comes_first_then_relabel_each_by_the_smallest_lead(beliefs, size
 
 def test_rows_to_keep_come_when_asked_for_by_doubt_too(beliefs):
     distribution, given = beliefs
-    rows = rows_by_doubt(chunks(distribution, given, 30), NAMES, SURE).tolist()
+    rows = rows_by_doubt(chunks(distribution, given, 30), VERDICTS_OF_PART[SURE]).tolist()
     kept = sorted((margin, row) for verdict, margin, row in naive(distribution, given) if verdict == KEEP)
     assert len(kept) > 5
     assert rows == [row for _, row in kept]
@@ -65,11 +65,11 @@ def test_rows_to_keep_come_when_asked_for_by_doubt_too(beliefs):
 def test_trusted_rows_are_not_asked_about(beliefs):
     distribution, given = beliefs
     trusted = torch.arange(600) % 3 == 0
-    parts = (DOUBTFUL, SURE)
+    parts = VERDICTS_OF_PART.values()
     rows = [
         row
         for verdicts in parts
-        for row in rows_by_doubt(chunks(distribution, given, 30, trusted), NAMES, verdicts).tolist()
+        for row in rows_by_doubt(chunks(distribution, given, 30, trusted), verdicts).tolist()
     ]
     assert sorted(rows) == [row for row in range(600) if row % 3]
 
@@ -77,5 +77,5 @@ def test_trusted_rows_are_not_asked_about(beliefs):
 def test_cut_rows_are_ordered_as_the_rows_they_stand_for(beliefs):
     distribution, given = beliefs
     top = cut(distribution.log(), 4).softmax()
-    whole = rows_by_doubt(chunks(top.dense(), given, 64), NAMES, DOUBTFUL)
-    assert rows_by_doubt(chunks(top, given, 64), NAMES, DOUBTFUL).tolist() == whole.tolist()
+    whole = rows_by_doubt(chunks(top.dense(), given, 64), VERDICTS_OF_PART[DOUBTFUL])
+    assert rows_by_doubt(chunks(top, given, 64), VERDICTS_OF_PART[DOUBTFUL]).tolist() == whole.tolist()

@@ -28,7 +28,7 @@ def believed(directory):
     chunks, names = learned_labels(directory)
     parts = list(chunks)
     ids = [name for part in parts for name in part.ids]
-    given = [name for part in parts for name in part.given]
+    given = [names[label] for part in parts for label in part.given.tolist()]
     return ids, given, torch.cat([part.distribution for part in parts]), names
 
 
@@ -147,7 +147,7 @@ def test_predictions_are_the_models_own_in_order(finished, points):
     (chunk,) = chunks
     assert names == ("cat", "żółć", "cow, small")
     truth = [names[label] for label in np.load(points)["y_test"].tolist()]
-    assert chunk.given == truth
+    assert [names[label] for label in chunk.given.tolist()] == truth
     assert list(chunk.ids) == [str(row) for row in range(30)]
     right = sum(names[best] == name for best, name in zip(chunk.distribution.argmax(1), truth, strict=True))
     assert right / 30 == evaluate(finished)["accuracy"]
@@ -164,8 +164,9 @@ def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished
     )
     given = {}
     for name in ("numbered", "named"):
-        chunks, _ = predict(finished, FeaturesData(kind="features", path=str(tmp_path / f"{name}.npz")))
-        given[name] = next(chunks).given
+        chunks, names = predict(finished, FeaturesData(kind="features", path=str(tmp_path / f"{name}.npz")))
+        given[name] = [names[label] for label in next(chunks).given.tolist()]
+        assert names[:3] == ("cat", "żółć", "cow, small")
     assert given == {"numbered": ["cow, small", "żółć", "cat", "żółć"], "named": ["ant", "dog"]}
 
 
@@ -178,7 +179,7 @@ def test_rows_without_labels_are_predicted_as_those_with_them(finished, points, 
         data = FeaturesData(kind="features", path=str(tmp_path / name))
         (chunk,), _ = predict(finished, data)
         assert torch.equal(chunk.distribution, labelled.distribution)
-        assert (chunk.given, chunk.ids[0]) == ((), first)
+        assert (chunk.has_given, chunk.ids[0]) == (False, first)
         with pytest.raises(ConfigError, match=rf"--split test: .*{name} has no labels.*leave --split out"):
             predict(finished, data, "test")
 

@@ -103,7 +103,7 @@ def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:
 
 def _learned(directory: RunDirectory) -> Tensor:
     chunks, _ = learned_labels(directory)
-    return torch.cat([chunk.distribution.max(dim=1).indices for chunk in chunks])
+    return torch.cat([judged.suggested for judged in chunks])
 
 
 def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -> Tensor:

@@ -33,7 +33,7 @@ SHOWN = 3
     "--verdict",
     "verdicts",
     multiple=True,
-    type=click.Choice(["keep", "relabel", "review"]),
+    type=click.Choice(["keep", "relabel", "review", "drop"]),
     help="Only rows with this verdict; may be given several times.",
 )
 @click.option("--prefix", help="Put before each id to make the address of its image.")

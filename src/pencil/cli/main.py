@@ -211,15 +211,14 @@ def predict(
 def labels(run: Path, out: Path, distribution: bool, spreadsheet: bool, json_: bool) -> None:
     """Write RUN's labels: given, suggested, confidence, verdict.
 
-    Where somebody reviewed them, what was decided stands in place of what was learned, and a column tells so.
+    If RUN was reviewed, what reviewers decided replaces what was learned, and the column decision shows it.
     """
-    from pencil.results import with_decisions, write_labels
+    from pencil.results import write_labels
     from pencil.run import RunDirectory, learned_labels
 
     directory = RunDirectory.open(run)
     chunks, names = learned_labels(directory)
     _keep_apart(out, directory.config.data.path)
-    chunks = with_decisions(chunks, directory.path)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_)
 

@@ -25,6 +25,7 @@ from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.errors import ConfigError
 from pencil.methods import AnyMethod
 from pencil.reading import MB, read_text
+from pencil.results.judged import VerdictRule
 from pencil.stores.choice import GRAMMAR as STORES
 
 SETTINGS_BYTES = (
@@ -268,6 +269,7 @@ class RunConfig(Section):
         description="label rows: auto, dense, dense:mapped, top:8, top:8:mapped",
     )
     checkpoint: Checkpoint = Checkpoint()
+    verdict: VerdictRule = VerdictRule()
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunConfig:

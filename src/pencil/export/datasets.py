@@ -6,17 +6,15 @@ datasets.load_dataset("parquet", data_files="labels.parquet")
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pencil.algorithm import Rows, TopRows
-from pencil.export.rows import Chunks, label_rows
 from pencil.imports import need
-from pencil.results import VERDICTS, LabelChunk
+from pencil.results import VERDICTS, Judged
 
 ENTRIES = 1 << 22  # probabilities written at once
-NAMES = (*VERDICTS, "drop")  # what somebody may decide in a review besides
 
 
 def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[str, Any]:
@@ -29,13 +27,13 @@ def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[
         "given_label": label,
         "suggested_label": label,
         "confidence": number,
-        "verdict": {"names": list(NAMES), "_type": "ClassLabel"},
+        "verdict": {"names": list(VERDICTS), "_type": "ClassLabel"},
         **(whole if distribution else {}),
     }
 
 
 def write_parquet(
-    path: Path, chunks: Chunks, class_names: Sequence[str], *, distribution: bool = False
+    path: Path, chunks: Iterable[Judged], class_names: Sequence[str], *, distribution: bool = False
 ) -> int:
     """Write the table chunk by chunk; returns the number of rows."""
     parquet = need("pyarrow.parquet", extra="tables", purpose="write Parquet")
@@ -63,20 +61,19 @@ def _schema(class_names: Sequence[str], *, distribution: bool) -> Any:
     return arrow.schema([(name, types[name]) for name in described], metadata={"huggingface": text})
 
 
-def _table(chunk: LabelChunk, class_names: Sequence[str], schema: Any) -> Any:
+def _table(judged: Judged, class_names: Sequence[str], schema: Any) -> Any:
     arrow = need("pyarrow", extra="tables", purpose="write Parquet")
-    columns = dict(zip(schema.names, zip(*_rows(chunk, class_names), strict=True), strict=False))
+    columns = {
+        "id": list(judged.ids),
+        "given_label": judged.given.tolist(),
+        "suggested_label": judged.suggested.tolist(),
+        "confidence": [round(value, 6) for value in judged.confidence.tolist()],
+        "verdict": judged.verdict.tolist(),
+    }
     if "distribution" in schema.names:
-        values = arrow.array(_dense(chunk.distribution).flatten().numpy())
+        values = arrow.array(_dense(judged.distribution).flatten().numpy())
         columns["distribution"] = arrow.FixedSizeListArray.from_arrays(values, len(class_names))
     return arrow.table(columns, schema=schema)
-
-
-def _rows(chunk: LabelChunk, class_names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    numbers = {name: index for index, name in enumerate(class_names)}
-    for row in label_rows([chunk], class_names):
-        labels = numbers[row.given], numbers[row.suggested]
-        yield row.id, *labels, row.confidence, NAMES.index(row.verdict)
 
 
 def _dense(distribution: Rows) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pencil.export.rows import LabelRow
+from pencil.results import LabelRow
 
 
 def metadata(class_names: Sequence[str]) -> dict[str, Any]:

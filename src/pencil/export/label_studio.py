@@ -15,8 +15,8 @@ from xml.sax.saxutils import quoteattr
 
 from pencil._version import __version__
 from pencil.errors import DataError
-from pencil.export.rows import LabelRow
 from pencil.reading import MB, read_json
+from pencil.results import LabelRow
 
 CONTROL = "label"
 EXPORT_BYTES = 2048 * MB  # millions of tasks

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,7 @@ from pencil.config.schema import Data
 from pencil.errors import ConfigError, DataError
 from pencil.export import cleanlab, datasets, fiftyone, label_studio
 from pencil.export.label_studio import Shown
-from pencil.export.rows import LabelRow, label_rows, write_json_list
-from pencil.results import LabelChunk, with_decisions, writing
+from pencil.results import LabelRow, label_rows, writing
 from pencil.run import RunDirectory, learned_labels
 
 
@@ -81,14 +81,14 @@ def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exp
 
 
 def _datasets(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    chunks, names = _labels(directory)
+    chunks, names = learned_labels(directory)
     with writing(out, ".parquet") as partial:
         count = datasets.write_parquet(partial, chunks, names, distribution=options.distribution)
     return Exported(count, (out,))
 
 
 def _cleanlab(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    arrays = cleanlab.arrays(*_labels(directory))
+    arrays = cleanlab.arrays(*learned_labels(directory))
     with writing(out, ".npz") as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub mistakes arrays for allow_pickle
     return Exported(len(arrays["labels"]), (out,))
@@ -111,16 +111,22 @@ def image_folder(data: Data) -> str:
     return f"{folders[data.kind]}/" if data.kind in folders else ""
 
 
-def _labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
-    """The run's labels, with what somebody decided in a review."""
-    chunks, names = learned_labels(directory)
-    return with_decisions(chunks, directory.path), names
-
-
 def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
-    chunks, names = _labels(directory)
+    chunks, names = learned_labels(directory)
     rows = label_rows(chunks, names)
     return (row for row in rows if not options.verdicts or row.verdict in options.verdicts), names
+
+
+def write_json_list(path: Path, items: Iterable[Any], before: str = "[", after: str = "]") -> int:
+    """Write a JSON list item by item, one to a line, between ``before`` and ``after``; returns their number."""
+    count = 0
+    with path.open("w", encoding="ascii") as file:
+        file.write(before)
+        for count, item in enumerate(items, start=1):
+            file.write(",\n" if count > 1 else "\n")
+            file.write(json.dumps(item))
+        file.write(f"\n{after}\n")
+    return count
 
 
 def _addresses(prefix: str) -> Callable[[str], str]:

@@ -28,7 +28,7 @@ from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
 from pencil.methods import AnyMethod
 from pencil.presets import preset
-from pencil.results import VERDICTS, VerdictRule
+from pencil.results import VERDICTS, judge
 from pencil.run.build import Make, build_training
 from pencil.run.sources import Prepared
 from pencil.stores import GivenLabels
@@ -73,7 +73,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         label_distribution_: (N, C) float32, the belief about the true class of each training row.
         corrected_labels_: (N,) the likeliest class of each row, in the type of ``y``.
         confidence_: (N,) float32, its probability.
-        verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.results.VerdictRule``.
+        verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.VerdictRule``. Trusted rows are kept.
         network_: The trained ``torch.nn.Module``.
     """
 
@@ -213,12 +213,18 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """What the training ended with, in the order of the rows of X."""
         place = training.indices.argsort()
         distribution = training.learner.label_distribution(place).cpu()
-        best = distribution.max(dim=1)
-        verdicts = VerdictRule().verdicts(distribution, training.learner.given.hard[place])
+        given = training.learner.given.subset(place)
+        judged = judge(
+            distribution,
+            given.hard,
+            self._config().verdict,
+            ids=RowNumbers(len(place)),
+            trusted=given.trusted,
+        )
         self.label_distribution_ = distribution.numpy()
-        self.confidence_ = best.values.numpy()
-        self.corrected_labels_ = self.classes_[best.indices.numpy()]
-        self.verdicts_ = np.array(VERDICTS)[verdicts.numpy()]
+        self.confidence_ = judged.confidence.numpy()
+        self.corrected_labels_ = self.classes_[judged.suggested.numpy()]
+        self.verdicts_ = np.array(VERDICTS)[judged.verdict.numpy()]
         self.network_ = training.backbone.cpu().eval()
         self._preparation = replace(training.preparation, device=torch.device("cpu"))
         self._shape = shape

@@ -1,4 +1,4 @@
-"""Everything a report tells, gathered from a finished run in one pass over its labels."""
+"""Everything a report shows, gathered from a finished run in one pass over its labels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pencil.engine import read_metrics
-from pencil.report.counts import LabelCounts, TruthCounts
 from pencil.report.curves import Line
-from pencil.report.findings import find
-from pencil.report.matrix import Transition, transition
+from pencil.report.findings import LabelCounts, Transition, TruthCounts, find, transition
 from pencil.report.source import Example, Source
 from pencil.report.text import shown
-from pencil.results import VERDICTS, VerdictRule
+from pencil.results import VerdictRule
 from pencil.run import RunDirectory, learned_labels
 
 NO_EPOCHS = "Without the course of training, for metrics.jsonl tells of no epoch."
@@ -22,7 +20,7 @@ NO_EPOCHS = "Without the course of training, for metrics.jsonl tells of no epoch
 
 @dataclass(frozen=True)
 class Report:
-    """What is told about one run. All names and ids can be shown as they are.
+    """What is shown of one run. All names and ids can be shown as they are.
 
     Attributes:
         run: The run's folder, as it was given.
@@ -59,8 +57,11 @@ class Report:
     @property
     def totals(self) -> dict[str, int]:
         """The result in a few numbers."""
-        verdicts = {name: self.counts.total(index) for index, name in enumerate(VERDICTS)}
-        return {"examples": self.counts.rows, "labels_changed": self.counts.total_changed, **verdicts}
+        return {
+            "examples": self.counts.rows,
+            "labels_changed": self.counts.total_changed,
+            **self.counts.totals,
+        }
 
     @property
     def command(self) -> str:
@@ -82,9 +83,9 @@ def gather(
     Data that is not what it was is refused, unless ``changed_data``.
     """
     directory.require_finished()
-    rule, source = VerdictRule(), Source.of(directory, changed_data=changed_data) if read_data else Source()
+    source = Source.of(directory, changed_data=changed_data) if read_data else Source()
     chunks, names = learned_labels(directory)
-    found = find(chunks, names, rule, examples=examples, truth=source.truth)
+    found = find(chunks, len(names), examples=examples, truth=source.truth)
     source = source.checked([*found.corrections, *found.reviews])
     if source.rows is None:
         found.counts.truth = TruthCounts()
@@ -99,7 +100,7 @@ def gather(
         toml=config.toml(),
         class_names=tuple(shown(name) for name in names),
         lines=[*lines],
-        rule=rule,
+        rule=config.verdict,
         counts=found.counts,
         transition=transition(found.counts),
         corrections=corrections,

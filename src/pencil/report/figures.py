@@ -9,10 +9,9 @@ from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, MissingExtraError
 from pencil.report.charts import confidence_chart, heat_chart, line_chart, standalone, verdict_chart
 from pencil.report.contents import Report
-from pencil.report.counts import BINS
 from pencil.report.curves import curve, share_curves, spans, thinned
+from pencil.report.findings import BINS
 from pencil.report.text import percent, whole_percent
-from pencil.results import VERDICTS
 
 STYLE = Path(__file__).parent / "templates" / "charts.css"
 
@@ -28,7 +27,7 @@ class Figure:
 
 
 def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
-    """All charts by name; without ``legend``, somebody else says which verdict is which."""
+    """All charts by name; without ``legend`` the page shows which verdict is which."""
     made = (
         _verdicts(report, legend),
         _confidence(report),
@@ -60,14 +59,15 @@ def write_figures(report: Report, folder: Path) -> tuple[list[Path], str | None]
 
 
 def _verdicts(report: Report, legend: bool) -> Figure:
-    totals = [report.counts.total(index) for index in range(len(VERDICTS))]
-    words = ", ".join(f"{verdict} {total:,}" for verdict, total in zip(VERDICTS, totals, strict=True))
+    totals = report.counts.totals
+    words = ", ".join(f"{verdict} {total:,}" for verdict, total in totals.items())
     title, words = "What to do with the labels", f"Examples: {words}."
-    return Figure("verdicts", title, words, verdict_chart("verdicts", title, words, totals, legend=legend))
+    svg = verdict_chart("verdicts", title, words, [*totals.values()], legend=legend)
+    return Figure("verdicts", title, words, svg)
 
 
 def _confidence(report: Report) -> Figure:
-    histogram: list[list[int]] = report.counts.histogram.tolist()
+    histogram: list[list[int]] = report.counts.histogram[: len(report.counts.totals)].tolist()
     rows, top = max(report.counts.rows, 1), sum(row[-1] for row in histogram)
     title = "How sure the run is of each label"
     words = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pencil.report import words
 from pencil.report.contents import Report
-from pencil.report.judged import NO_CLASS
 from pencil.report.source import Example
 from pencil.report.tables import class_rows, confusions
 from pencil.report.text import percent, sentence
-from pencil.results import VERDICTS, writing
+from pencil.results import writing
+from pencil.results.judged import NO_CLASS
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
 MOST_CLASSES, MOST_EXAMPLES = 20, 10
@@ -74,10 +74,9 @@ def _step(number: int, step: words.Advice) -> str:
 
 def _verdicts(report: Report) -> str:
     rows = max(report.counts.rows, 1)
-    totals = [(verdict, report.counts.total(index)) for index, verdict in enumerate(VERDICTS)]
     return table(
         ["verdict", "examples", "share"],
-        ([verdict, f"{total:,}", percent(total / rows)] for verdict, total in totals),
+        ([verdict, f"{total:,}", percent(total / rows)] for verdict, total in report.counts.totals.items()),
     )
 
 

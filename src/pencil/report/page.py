@@ -13,12 +13,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pencil._version import __version__
 from pencil.report import tables, words
 from pencil.report.contents import Report
-from pencil.report.counts import BINS
 from pencil.report.curves import SHARES, thinned
 from pencil.report.figures import figures
+from pencil.report.findings import BINS
 from pencil.report.source import Example
 from pencil.report.text import count, percent, sentence, whole_percent
-from pencil.results import RELABEL, REVIEW, VERDICTS, writing
+from pencil.results import RELABEL, REVIEW, writing
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -87,8 +87,8 @@ def _told(report: Report) -> dict[str, Any]:
             if any(line.get(key) is not None for line in report.lines)
         },
         "bins": bins(report),
-        "verdicts": VERDICTS,
-        "totals": [report.counts.total(index) for index in range(len(VERDICTS))],
+        "verdicts": tuple(report.counts.totals),
+        "totals": tuple(report.counts.totals.values()),
         "packages": packages(report),
         "galleries": galleries(report),
     }
@@ -113,7 +113,8 @@ def cards(report: Report) -> list[tuple[str, str, str]]:
 
 def bins(report: Report) -> list[tuple[str, list[int]]]:
     """The confidence histogram as a table: the range, and the rows of each verdict."""
-    columns: list[list[int]] = report.counts.histogram.T.tolist()
+    shown = len(report.counts.totals)
+    columns: list[list[int]] = report.counts.histogram[:shown].T.tolist()
     ranges = (f"{100 * index // BINS} to {100 * (index + 1) // BINS} %" for index in range(BINS))
     return list(zip(ranges, columns, strict=True))
 

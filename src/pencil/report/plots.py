@@ -9,16 +9,15 @@ from pencil.durable import replacing
 from pencil.imports import need
 from pencil.report.charts.heat import STEPS, cell_number, level
 from pencil.report.contents import Report
-from pencil.report.counts import BINS
 from pencil.report.curves import Curve, curve, share_curves, spans, thinned
+from pencil.report.findings import BINS
 from pencil.report.text import clipped
-from pencil.results import VERDICTS
 
 COLOURS = ("#1a5fb4", "#c4500a", "#00755e", "#8a3d7c")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D")
-VERDICT_COLOURS = ("#9fb3c8", "#d9822b", "#f2d16b")
-HATCHES = ("", "//", "..")
+VERDICT_COLOURS = ("#9fb3c8", "#d9822b", "#f2d16b", "#8c8c8c")
+HATCHES = ("", "//", "..", "xx")
 
 
 def write_plots(report: Report, folder: Path) -> list[Path]:
@@ -44,11 +43,11 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
 
 def _confidence(report: Report, axes: Any) -> None:
     edges, base = [index / BINS for index in range(BINS)], [0] * BINS
-    for index, row in enumerate(report.counts.histogram.tolist()):
+    for index, (verdict, row) in enumerate(
+        zip(report.counts.totals, report.counts.histogram.tolist(), strict=False)
+    ):
         style = {"color": VERDICT_COLOURS[index], "hatch": HATCHES[index], "edgecolor": "#333333"}
-        axes.bar(
-            edges, row, 0.9 / BINS, bottom=base, align="edge", label=VERDICTS[index], linewidth=0.4, **style
-        )
+        axes.bar(edges, row, 0.9 / BINS, bottom=base, align="edge", label=verdict, linewidth=0.4, **style)
         base = [low + more for low, more in zip(base, row, strict=True)]
     axes.set(xlabel="probability of the suggested class", ylabel="examples", xlim=(0, 1))
     axes.legend()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pencil.data.randomness import row_random
-from pencil.report.judged import Judged
-from pencil.results import VERDICTS
+from pencil.results import VERDICTS, Judged
+from pencil.results.judged import runners_up
 
 SPARE = 20
 """Candidates held for each row shown."""
@@ -44,7 +43,7 @@ class Case:
 
 
 class Shortlist:
-    """The rows of one verdict with the highest scores, of which at most ``SPARE`` times ``size`` are ever held.
+    """The undecided rows of one verdict with the highest scores, of which at most ``SPARE`` times ``size`` are held.
 
     Scores are compared to the percent: what differs by less is equally sure to anybody. Among equals those whose
     given and suggested class have not appeared yet come first, then chance decides, by the row's number alone.
@@ -54,12 +53,13 @@ class Shortlist:
         self._verdict, self._size, self._most = verdict, size, SPARE * size
         self._held: list[tuple[int, float, Case]] = []  # best first
 
-    def add(self, judged: Judged, scores: Tensor, ids: Sequence[str]) -> None:
-        """Look at some rows, with scores (B,) between 0 and 1 and their ids."""
-        rows = (judged.verdict == self._verdict).nonzero()[:, 0]
-        levels, chances = (scores[rows] * 100).round().long(), row_random(0, 0, judged.first + rows, 1)[:, 0]
+    def add(self, judged: Judged, scores: Tensor) -> None:
+        """Look at some rows, with scores (B,) between 0 and 1."""
+        places = ((judged.verdict == self._verdict) & ~judged.is_decided).nonzero()[:, 0]
+        levels = (scores[places] * 100).round().long()
+        chances = row_random(0, 0, judged.first + places, 1)[:, 0]
         found = [
-            (int(levels[place]), float(chances[place]), _case(judged, int(rows[place]), ids))
+            (int(levels[place]), float(chances[place]), _case(judged, int(places[place])))
             for place in self._worth_holding(levels, chances).tolist()
         ]
         self._held = heapq.nlargest(self._most, self._held + found, key=lambda held: held[:2])
@@ -85,15 +85,17 @@ class Shortlist:
         return [case for _, case in sorted(ranked, key=lambda pair: pair[0])[: self._size]]
 
 
-def _case(judged: Judged, place: int, ids: Sequence[str]) -> Case:
+def _case(judged: Judged, place: int) -> Case:
+    one = torch.tensor([place])
+    runner_up, second = runners_up(judged.distribution[one], judged.suggested[one])
     return Case(
         row=judged.first + place,
-        id=ids[place],
+        id=judged.ids[place],
         given=int(judged.given[place]),
         suggested=int(judged.suggested[place]),
-        second=int(judged.second[place]),
+        second=int(second[0]),
         confidence=float(judged.confidence[place]),
-        runner_up=float(judged.runner_up[place]),
+        runner_up=float(runner_up[0]),
         verdict=VERDICTS[int(judged.verdict[place])],
     )
 
@@ -105,4 +107,4 @@ def surest(judged: Judged) -> Tensor:
 
 def least_sure(judged: Judged) -> Tensor:
     """Scores (B,) that put those first whose likeliest class leads by least."""
-    return torch.clamp(1 - (judged.confidence - judged.runner_up), 0, 1)
+    return torch.clamp(1 - judged.margin, 0, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pencil.report.contents import Report
-from pencil.report.counts import LabelCounts
+from pencil.report.findings import LabelCounts
 from pencil.results import RELABEL, REVIEW
 
 MOST_ROWS = 500

@@ -59,7 +59,14 @@ def _found(report: Report) -> str:
         f"sure that another class is right (relabel), for {counts.total(KEEP):,} that the given one is (keep); for "
         f"{counts.total(REVIEW):,} it is not sure (review). Sure means: the likeliest class has at least "
         f"{whole_percent(rule.confidence)} and leads the second by at least {whole_percent(rule.margin)}."
+        f"{_decided(report)}"
     )
+
+
+def _decided(report: Report) -> str:
+    decided = report.counts.decided
+    verb = "was" if decided == 1 else "were"
+    return f" {count(decided, 'example')} {verb} reviewed; the decisions are counted here." if decided else ""
 
 
 def _trust(report: Report) -> list[str]:

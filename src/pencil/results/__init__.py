@@ -1,29 +1,46 @@
-"""What a run leaves: the backbone, the labels, the summary."""
+"""What a run leaves: the backbone, the labels and what was judged and decided about them, the summary."""
 
-from pencil.results.decisions import Decision, last_entry, read_decisions, was_reviewed, with_decisions
+from pencil.results.decisions import Decision, DecisionReader, last_entry, read_decisions, was_reviewed
 from pencil.results.environment import describe_environment
 from pencil.results.files import damaged, read_json, writing
-from pencil.results.labels import LabelChunk, write_labels
+from pencil.results.judged import (
+    DECISIONS,
+    DROP,
+    KEEP,
+    RELABEL,
+    REVIEW,
+    VERDICTS,
+    Decided,
+    Judged,
+    VerdictRule,
+    judge,
+)
+from pencil.results.labels import LabelRow, label_rows, write_labels
 from pencil.results.model import ModelCard, load_weights, read_card, save_model
 from pencil.results.saved import SavedLabels, save_labels
 from pencil.results.summary import summarize
-from pencil.results.verdicts import KEEP, RELABEL, REVIEW, VERDICTS, VerdictRule, margins
 
 __all__ = [
+    "DECISIONS",
+    "DROP",
     "KEEP",
     "RELABEL",
     "REVIEW",
     "VERDICTS",
+    "Decided",
     "Decision",
-    "LabelChunk",
+    "DecisionReader",
+    "Judged",
+    "LabelRow",
     "ModelCard",
     "SavedLabels",
     "VerdictRule",
     "damaged",
     "describe_environment",
+    "judge",
+    "label_rows",
     "last_entry",
     "load_weights",
-    "margins",
     "read_card",
     "read_decisions",
     "read_json",
@@ -31,7 +48,6 @@ __all__ = [
     "save_model",
     "summarize",
     "was_reviewed",
-    "with_decisions",
     "write_labels",
     "writing",
 ]

@@ -1,7 +1,7 @@
-"""What people decided about a run's labels: an append-only history in the run's folder, and decisions read from it.
+"""What reviewers decided about a run's labels: an append-only history in the run's folder, and reading it.
 
 An entry is a decision, a skip, or an undo of an earlier entry. Nothing is ever changed or removed, so what was decided
-by the time of any entry can be told again exactly.
+by the time of any entry can be reconstructed exactly.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from pencil.algorithm import Rows, TopRows
 from pencil.errors import RunError
-from pencil.results.labels import LabelChunk
+from pencil.results.judged import DECISIONS, DROPPED, NO_CLASS, UNDECIDED, Decided
 
-REVIEW = "review.sqlite"
-ACCEPTED, KEPT, CHANGED, DROPPED = DECISIONS = ("accepted", "kept", "changed", "dropped")
-SKIPPED, UNDONE = "skipped", "undone"
+REVIEW_FILE = "review.sqlite"
+SKIPPED, UNDONE = "skipped", "undone"  # entries that are no decisions
 MOST_BYTES = 16 << 20  # of one value in the file
 
 # version counts a row's decisions and undos: of two decisions on the same state one is refused. A skip has none.
@@ -64,7 +61,7 @@ class Decision:
     Attributes:
         row: Its number in the run.
         id: What identifies it to its owner.
-        decision: One of ``DECISIONS``.
+        decision: One of ``DECISIONS``, never the first.
         label: The class; None for a row that was dropped.
     """
 
@@ -76,7 +73,7 @@ class Decision:
 
 def was_reviewed(folder: Path) -> bool:
     """Whether a review of the run in this folder was begun."""
-    return (folder / REVIEW).is_file()
+    return (folder / REVIEW_FILE).is_file()
 
 
 def last_entry(folder: Path) -> int:
@@ -95,11 +92,11 @@ def read_decisions(
     """
     until, previous = last_entry(folder) if entry is None else entry, -1
     with reading(folder) as history:
-        for row, name, action, label in history.execute(_STANDING, (until, *DECISIONS, until)):
-            known = label is None if action == DROPPED else _is_class(label, num_classes)
+        for row, name, action, label in history.execute(_STANDING, (until, *DECISIONS[1:], until)):
+            known = label is None if action == DECISIONS[DROPPED] else _is_class(label, num_classes)
             if type(row) is not int or row <= previous or not isinstance(name, bytes) or not known:
                 raise RunError(
-                    f"{folder / REVIEW}: row {row!r} is {action} as {label!r}, which no review of this run says; "
+                    f"{folder / REVIEW_FILE}: row {row!r} is {action} as {label!r}, which no review of this run says; "
                     "restore it from a copy, or move it away"
                 )
             yield Decision(row, name.decode("utf-8", "surrogateescape"), action, label)
@@ -110,69 +107,49 @@ def _is_class(label: object, num_classes: int | None) -> bool:
     return isinstance(label, int) and label >= 0 and (num_classes is None or label < num_classes)
 
 
-def with_decisions(chunks: Iterable[LabelChunk], folder: Path) -> Iterator[LabelChunk]:
-    """A run's labels from row 0 on, with what was decided in place of what was learned.
+class DecisionReader:
+    """The decisions about a run in the order of its rows, a stretch of rows at a time.
 
-    A decided row is certain of the human's label; one that was dropped stays as it was learned. Both are told by the
-    chunk's ``decisions``. A run without a review passes unchanged.
+    Args:
+        folder: The run's folder, which was reviewed.
+        num_classes: How many classes the run has.
     """
-    if not was_reviewed(folder):
-        yield from chunks
-        return
-    first, decided, waiting = 0, None, None
-    for chunk in chunks:
-        if decided is None:
-            decided = read_decisions(folder, num_classes=chunk.num_classes)
-            waiting = next(decided, None)
-        mine = []
-        while waiting is not None and waiting.row < first + len(chunk.ids):
-            mine.append(waiting)
-            waiting = next(decided, None)
-        yield _decided(chunk, mine, first)
-        first += len(chunk.ids)
-    if waiting is not None:
-        raise RunError(
-            f"{folder / REVIEW}: row {waiting.row} was decided, but the run has {first} rows; the review belongs to "
-            "another run: move it away"
-        )
 
+    def __init__(self, folder: Path, num_classes: int) -> None:
+        self._path = folder / REVIEW_FILE
+        self._decisions = read_decisions(folder, num_classes=num_classes)
+        self._next = next(self._decisions, None)
+        self._rows = 0
 
-def _decided(chunk: LabelChunk, decisions: list[Decision], first: int) -> LabelChunk:
-    words = [""] * len(chunk.ids)
-    for made in decisions:
-        if chunk.ids[made.row - first] != made.id:
+    def take(self, ids: Sequence[str]) -> Decided:
+        """What was decided about the following rows, which have these ids (B,)."""
+        first, self._rows = self._rows, self._rows + len(ids)
+        decided = Decided(torch.full((len(ids),), UNDECIDED), torch.full((len(ids),), NO_CLASS))
+        while self._next is not None and self._next.row < self._rows:
+            made, place = self._next, self._next.row - first
+            if ids[place] != made.id:
+                raise RunError(
+                    f"{REVIEW_FILE}: row {made.row} was {made.id!r} when it was reviewed and is {ids[place]!r} now; "
+                    "the review belongs to another run"
+                )
+            decided.decision[place] = DECISIONS.index(made.decision)
+            decided.label[place] = NO_CLASS if made.label is None else made.label
+            self._next = next(self._decisions, None)
+        return decided
+
+    def finish(self) -> None:
+        """Refuse decisions about rows beyond the last."""
+        if self._next is not None:
             raise RunError(
-                f"{REVIEW}: row {made.row} was {made.id!r} when it was reviewed and is "
-                f"{chunk.ids[made.row - first]!r} now; the review belongs to another run"
+                f"{self._path}: row {self._next.row} was decided, but the run has {self._rows} rows; the review "
+                "belongs to another run: move it away"
             )
-        words[made.row - first] = made.decision
-    labelled = [made for made in decisions if made.label is not None]
-    places = torch.tensor([made.row - first for made in labelled], dtype=torch.int64)
-    labels = torch.tensor([made.label for made in labelled], dtype=torch.int64)
-    return replace(chunk, distribution=certain(chunk.distribution, places, labels), decisions=words)
-
-
-def certain(distribution: Rows, places: Tensor, labels: Tensor) -> Rows:
-    """The distribution (B, C) with certainty of the labels (M,) at some places (M,); the others stay."""
-    if isinstance(distribution, TopRows):
-        k = distribution.classes.shape[1]
-        classes = (labels[:, None] + torch.arange(k)) % distribution.num_classes
-        sure = torch.zeros(len(labels), k)
-        sure[:, :1] = 1.0
-        return TopRows(
-            distribution.classes.index_copy(0, places, classes.to(distribution.classes.dtype)),
-            distribution.values.index_copy(0, places, sure.to(distribution.values.dtype)),
-            distribution.rest.index_fill(0, places, 0.0),
-            distribution.num_classes,
-        )
-    sure = torch.nn.functional.one_hot(labels, distribution.shape[1]).to(distribution.dtype)
-    return distribution.index_copy(0, places, sure)
 
 
 @contextlib.contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
     """The review of a run, to read: a plain table, whoever made the file."""
-    path = folder / REVIEW
+    path = folder / REVIEW_FILE
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
             restrain(history)

@@ -1,6 +1,6 @@
-"""Learned labels as a table: id, given, suggested, confidence, verdict; the whole distribution on request.
+"""Labels as a table: id, given, suggested, confidence, verdict; the whole distribution on request.
 
-A run that somebody reviewed has one more column, ``decision``.
+A run that was reviewed has one more column, ``decision``.
 """
 
 from __future__ import annotations
@@ -10,78 +10,46 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
-from pencil.algorithm import Rows, TopRows
+from pencil.algorithm import TopRows
 from pencil.escape import spreadsheet_cell
 from pencil.imports import need
 from pencil.results.files import writing
-from pencil.results.verdicts import KEEP, VERDICTS, VerdictRule
+from pencil.results.judged import DECISIONS, VERDICTS, Judged
 
 ENTRIES = 1 << 22  # probabilities written at once
-DECIDED = {
-    "accepted": "relabel",
-    "changed": "relabel",
-    "kept": "keep",
-    "dropped": "drop",
-}  # decision to verdict
 
 
 @dataclass(frozen=True)
-class LabelChunk:
-    """Some rows' labels.
+class LabelRow:
+    """What a run says about one example, in words.
 
     Attributes:
-        ids: What identifies each row.
-        given: The name of the class that came with each row; () where rows came without.
-        distribution: (B, C) float32, the belief about the true class; whole, or cut to its largest entries.
-        trusted: (B,) bool, rows whose given label was known to be right; None for none.
-        decisions: What somebody decided about each row, "" where nobody did; None for a run without a review.
+        id: What identifies it to its owner.
+        given: The name of the class that came with it.
+        suggested: The name of the likeliest class.
+        confidence: Its probability.
+        verdict: One of ``VERDICTS``.
     """
 
-    ids: Sequence[str]
-    given: Sequence[str]
-    distribution: Rows
-    trusted: Tensor | None = None
-    decisions: Sequence[str] | None = None
+    id: str
+    given: str
+    suggested: str
+    confidence: float
+    verdict: str
 
-    @property
-    def num_classes(self) -> int:
-        """C."""
-        whole = self.distribution
-        return whole.num_classes if isinstance(whole, TopRows) else whole.shape[1]
 
-    def split(self, size: int) -> Iterator[LabelChunk]:
-        """The chunk in chunks of at most ``size`` rows."""
-        for rows in torch.arange(len(self.ids)).split(size):
-            part = slice(int(rows[0]), int(rows[-1]) + 1)
-            yield LabelChunk(
-                self.ids[part],
-                self.given[part],
-                self.distribution[rows],
-                None if self.trusted is None else self.trusted[rows],
-                None if self.decisions is None else self.decisions[part],
-            )
-
-    def verdicts(self, class_names: Sequence[str], rule: VerdictRule | None = None) -> Tensor:
-        """Indices into ``VERDICTS`` (B,) by the rule; a trusted row is kept however sure the belief is."""
-        numbers = {name: index for index, name in enumerate(class_names)}
-        # A class the model does not know is no class it could keep.
-        given = torch.tensor([numbers.get(name, -1) for name in self.given])
-        found = (rule or VerdictRule()).verdicts(self.distribution, given)
-        return found if self.trusted is None else torch.where(self.trusted, KEEP, found)
-
-    def verdict_names(self, class_names: Sequence[str]) -> list[str]:
-        """Each row's verdict in a word, as somebody decided or else by the rule."""
-        found = [VERDICTS[index] for index in self.verdicts(class_names).tolist()]
-        decisions = self.decisions or [""] * len(found)
-        return [DECIDED.get(decision, verdict) for verdict, decision in zip(found, decisions, strict=True)]
+def label_rows(chunks: Iterable[Judged], class_names: Sequence[str]) -> Iterator[LabelRow]:
+    """Every row in order."""
+    for judged in chunks:
+        columns = _columns(judged, class_names, distribution=False)
+        wanted = ("id", "given_label", "suggested_label", "confidence", "verdict")
+        for row in zip(*(columns[name] for name in wanted), strict=True):
+            yield LabelRow(*row)
 
 
 def write_labels(
     path: Path,
-    chunks: Iterable[LabelChunk],
+    chunks: Iterable[Judged],
     class_names: Sequence[str],
     *,
     distribution: bool = False,
@@ -92,7 +60,7 @@ def write_labels(
     Args:
         path: The file.
         chunks: Rows in order.
-        class_names: The classes, in the order of a distribution.
+        class_names: The classes in the order of a distribution, then others that given labels may have.
         distribution: Whether to write the probability of every class.
         spreadsheet: Of a .csv, whether cells that a spreadsheet would take for a formula are quoted. Their ids then do
             not come back as they were, so this is no default.
@@ -110,21 +78,20 @@ def write_labels(
 Columns = dict[str, Sequence[str | float]]
 
 
-def _columns(chunk: LabelChunk, class_names: Sequence[str], distribution: bool) -> Columns:
-    best = chunk.distribution.max(dim=1)
-    columns: Columns = {"id": list(chunk.ids)}
-    if chunk.given:
-        columns["given_label"] = list(chunk.given)
-    columns["suggested_label"] = [class_names[index] for index in best.indices.tolist()]
-    columns["confidence"] = [round(value, 6) for value in best.values.tolist()]
-    if chunk.given:
-        columns["verdict"] = chunk.verdict_names(class_names)
-    if chunk.decisions is not None:
-        columns["decision"] = list(chunk.decisions)
+def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> Columns:
+    columns: Columns = {"id": list(judged.ids)}
+    if judged.has_given:
+        columns["given_label"] = [class_names[label] for label in judged.given.tolist()]
+    columns["suggested_label"] = [class_names[label] for label in judged.suggested.tolist()]
+    columns["confidence"] = [round(value, 6) for value in judged.confidence.tolist()]
+    if judged.has_given:
+        columns["verdict"] = [VERDICTS[verdict] for verdict in judged.verdict.tolist()]
+    if judged.decision is not None:
+        columns["decision"] = [DECISIONS[decision] for decision in judged.decision.tolist()]
     if distribution:
-        whole = chunk.distribution
+        whole = judged.distribution
         probabilities = whole.dense() if isinstance(whole, TopRows) else whole
-        for index, name in enumerate(class_names):
+        for index, name in enumerate(class_names[: judged.num_classes]):
             columns[f"p_{name}"] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
 

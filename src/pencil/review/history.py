@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pencil.errors import PencilError, RunError
-from pencil.results.decisions import DECISIONS, SKIPPED, UNDONE
+from pencil.results import DECISIONS
+from pencil.results.decisions import SKIPPED, UNDONE
 from pencil.review.database import Database
 from pencil.review.queue import Queue
 
@@ -41,7 +42,7 @@ class Entry:
     @property
     def decides(self) -> bool:
         """Whether it is a decision, not a skip or an undo."""
-        return self.action in DECISIONS
+        return self.action in DECISIONS[1:]
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class History:
         label: int | None = None,
         undone: Entry | None = None,
     ) -> Entry:
-        counts = action in DECISIONS or (undone is not None and undone.decides)
+        counts = action in DECISIONS[1:] or (undone is not None and undone.decides)
         number = self.database.run(
             "INSERT INTO history (place, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from pencil.algorithm import TopRows
 from pencil.errors import ConfigError, PencilError
-from pencil.results import VERDICTS
-from pencil.results.decisions import ACCEPTED, CHANGED, DROPPED, KEPT, REVIEW, SKIPPED
-from pencil.review import doubt
+from pencil.results import DECISIONS, VERDICTS
+from pencil.results.decisions import REVIEW_FILE, SKIPPED
+from pencil.results.judged import ACCEPTED, CHANGED, DROPPED, KEPT, verdict_of
 from pencil.review.database import Database
+from pencil.review.doubt import VERDICTS_OF_PART, rows_by_doubt
 from pencil.review.history import Entry, History, OvertakenError, Seen, Who
 from pencil.review.pictures import Pictures
 from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, Queue
@@ -54,11 +55,11 @@ class Labels:
     def decision(self, action: str, label: int | None) -> tuple[str, int | None]:
         """An action as the decision it is, and the label: whatever key chose the given class keeps it."""
         if action in ("drop", "skip"):
-            return (DROPPED if action == "drop" else SKIPPED), None
+            return (DECISIONS[DROPPED] if action == "drop" else SKIPPED), None
         chosen = {"accept": self.suggested, "keep": self.given}.get(action, label)
         if chosen == self.given:
-            return KEPT, chosen
-        return (ACCEPTED if chosen == self.suggested else CHANGED), chosen
+            return DECISIONS[KEPT], chosen
+        return DECISIONS[ACCEPTED if chosen == self.suggested else CHANGED], chosen
 
 
 class Taken(NamedTuple):
@@ -89,13 +90,12 @@ class Review:
         self.directory = directory
         self._table = LabelTable.open(directory)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # what was learned about a row
-        self._numbers = {name: number for number, name in enumerate(self.class_names)}
-        self._database = Database(directory.path / REVIEW)
+        self._database = Database(directory.path / REVIEW_FILE)
         self._queue = Queue(self._database, lease_seconds=lease_seconds)
         self._history = History(self._database, self._queue)
-        parts = {DOUBTFUL: self._rows(doubt.DOUBTFUL)} | ({SURE: self._rows(doubt.SURE)} if with_sure else {})
+        parts = (DOUBTFUL, SURE) if with_sure else (DOUBTFUL,)
         with self._database.writing():
-            self._queue.fill(self._about(), parts)
+            self._queue.fill(self._about(), {part: partial(self._rows_of, part) for part in parts})
         self.trouble: str | None = None
         self._pictures = self._open_pictures(changed_data)
 
@@ -108,11 +108,9 @@ class Review:
         """Let go of the file."""
         self._database.close()
 
-    def _rows(self, verdicts: tuple[int, ...]) -> Callable[[], NDArray[np.int64]]:
-        return partial(self._rows_by_doubt, verdicts)
-
-    def _rows_by_doubt(self, verdicts: tuple[int, ...]) -> NDArray[np.int64]:
-        return doubt.rows_by_doubt(self._table.chunks(), self.class_names, verdicts)
+    def _rows_of(self, part: str) -> NDArray[np.int64]:
+        """By what was learned: a decision moves no row from one part of the queue to another."""
+        return rows_by_doubt(self._table.chunks(decided=False), VERDICTS_OF_PART[part])
 
     def _about(self) -> Mapping[str, str]:
         names = "\0".join(self.class_names).encode("utf-8", "surrogateescape")
@@ -190,13 +188,12 @@ class Review:
         return None if self._pictures is None else self._pictures.png(row, self.labels(row).id)
 
     def _read(self, row: int) -> Labels:
-        chunk = self._table.rows(row, row + 1)
-        belief = chunk.distribution
+        judged = self._table.learned(row)
+        belief = judged.distribution
         whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0]
         best = whole.nan_to_num().sort(descending=True, stable=True)  # JSON knows no NaN
         likely = tuple(zip(best.indices[:SHOWN].tolist(), best.values[:SHOWN].tolist(), strict=True))
-        verdict = VERDICTS[int(chunk.verdicts(self.class_names)[0])]
-        return Labels(chunk.ids[0], self._numbers[chunk.given[0]], verdict, likely)
+        return Labels(judged.ids[0], int(judged.given[0]), VERDICTS[int(judged.verdict[0])], likely)
 
     def describe(self, made: Entry) -> Answer:
         """An entry in plain values."""
@@ -206,6 +203,7 @@ class Review:
             "id": _shown(made.id.decode("utf-8", "surrogateescape")),
             "action": made.action,
             "label": made.label,
+            "verdict": verdict_of(made.action) if made.decides else None,
             "reviewer": made.reviewer,
             "at": made.at,
         }

@@ -36,8 +36,9 @@ from pencil.engine import (
 from pencil.errors import ConfigError, DataError, PencilError, RunError
 from pencil.machine import fault_of
 from pencil.results import (
-    LabelChunk,
+    Judged,
     ModelCard,
+    judge,
     save_labels,
     save_model,
     summarize,
@@ -130,10 +131,11 @@ def evaluate(
 
 def predict(
     directory: RunDirectory, data: Data, split: str = "train", *, trust_code: Trust = False
-) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
+) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """Predictions of the trained backbone for every row of a data source, in order, and the class names.
 
-    The data may have labels or not; without them it has no splits either. ``trust_code``: see ``resume``.
+    The data may have labels or not; without them it has no splits either. Classes that only the data has follow the
+    model's in the names. ``trust_code``: see ``resume``.
     """
     directory.require_finished()
     runtime = build_runtime(directory.config)
@@ -144,18 +146,23 @@ def predict(
     elif split != "train":
         raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
     _check_inputs(examples.inputs, preparation, card, data.path)
-    given = _given_names(examples, card.class_names)
+    given, names = _numbered_like(examples, card.class_names)
+    rule = directory.config.verdict
 
-    def chunks() -> Iterator[LabelChunk]:
-        rows = torch.arange(len(examples))
-        for batch, probs in predictions(model, examples.inputs, rows, preparation, runtime):
-            yield LabelChunk([examples.ids[n] for n in batch.tolist()], given(batch), probs)
+    def chunks() -> Iterator[Judged]:
+        indices = torch.arange(len(examples))
+        for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime):
+            ids = [examples.ids[index] for index in batch.tolist()]
+            yield judge(probs, None if given is None else given[batch], rule, ids=ids, first=int(batch[0]))
 
-    return chunks(), card.class_names
+    return chunks(), names
 
 
-def learned_labels(directory: RunDirectory) -> tuple[Iterator[LabelChunk], tuple[str, ...]]:
-    """The label distribution of every training row of a finished run, in chunks, and the class names."""
+def learned_labels(directory: RunDirectory) -> tuple[Iterator[Judged], tuple[str, ...]]:
+    """The labels of every training row of a finished run, judged, in chunks; and the class names.
+
+    What reviewers decided replaces what was learned.
+    """
     table = LabelTable.open(directory)
     return table.chunks(), table.class_names
 
@@ -333,14 +340,16 @@ def _check_inputs(inputs: Inputs, preparation: Preparation, card: ModelCard, pat
         raise DataError(f"{path}: one input is {shape}, but {remedy}")
 
 
-def _given_names(
+def _numbered_like(
     examples: Examples | Unlabelled, known: tuple[str, ...]
-) -> Callable[[Tensor], Sequence[str]]:
-    """The names of some rows' given labels; none where the rows came without."""
+) -> tuple[Tensor | None, tuple[str, ...]]:
+    """The given labels (N,) in the model's numbers, None for rows without; and the names, unknown classes last."""
     if isinstance(examples, Unlabelled):
-        return lambda rows: ()
-    names, given = _names_of_given(examples.class_names, known), examples.labels.hard
-    return lambda rows: [names[label] for label in given[rows].tolist()]
+        return None, known
+    own = _names_of_given(examples.class_names, known)
+    names = (*known, *(name for name in own if name not in known))
+    numbers = torch.tensor([names.index(name) for name in own])
+    return numbers[examples.labels.hard], names
 
 
 def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The learned labels of a finished run, by row: what the store kept, and the method's belief from it."""
+"""The labels of a finished run, by row: what the store kept, the method's belief from it, and the judgement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from torch import Tensor
 from pencil.algorithm import Rows, TopRows
 from pencil.engine import fitting_method
 from pencil.methods import Method
-from pencil.results import LabelChunk, SavedLabels, damaged, read_card
+from pencil.results import (
+    Decided,
+    DecisionReader,
+    Judged,
+    SavedLabels,
+    VerdictRule,
+    damaged,
+    judge,
+    read_card,
+    was_reviewed,
+)
+from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
 from pencil.stores import StoreChoice, rows_at_once
 
@@ -29,6 +40,7 @@ class LabelTable:
         choice: How its rows are kept.
         method: What they mean.
         width: How many values a whole row has.
+        rule: How they are judged.
     """
 
     class_names: tuple[str, ...]
@@ -36,6 +48,7 @@ class LabelTable:
     choice: StoreChoice
     method: Method[Any]
     width: int
+    rule: VerdictRule
 
     @classmethod
     def open(cls, directory: RunDirectory) -> LabelTable:
@@ -46,35 +59,54 @@ class LabelTable:
         method = fitting_method(config.method, choice, len(names))
         width = config.method.row_width(len(names))
         saved = SavedLabels(directory.path, len(names), choice.make(0, width).state())
-        return cls(names, saved, choice, method, width)
+        return cls(names, saved, choice, method, width, config.verdict)
 
     def __len__(self) -> int:
         return self.saved.num_rows
 
-    def chunks(self) -> Iterator[LabelChunk]:
-        """All rows in order, a bounded number at a time."""
-        at_once = rows_at_once(self.choice.make(0, self.width).row_width)
-        for first in range(0, len(self), at_once):
-            yield self.rows(first, min(first + at_once, len(self)))
+    def chunks(self, *, decided: bool = True) -> Iterator[Judged]:
+        """All rows in order, a bounded number at a time.
 
-    def rows(self, first: int, stop: int) -> LabelChunk:
-        """The rows numbered from ``first`` to before ``stop``."""
-        saved = self.saved.rows(first, stop)
+        With ``decided``, what reviewers decided replaces what was learned.
+        """
+        at_once = rows_at_once(self.choice.make(0, self.width).row_width)
+        folder, names = self.saved.folder.parent, self.class_names
+        decisions = DecisionReader(folder, len(names)) if decided and was_reviewed(folder) else None
+        for saved in self.saved.chunks(at_once):
+            yield self._judged(saved, None if decisions is None else decisions.take(saved.ids))
+        if decisions is not None:
+            decisions.finish()
+
+    def learned(self, row: int) -> Judged:
+        """One row as it was learned, whatever was decided about it."""
+        return self._judged(self.saved.rows(row, row + 1), None)
+
+    def _judged(self, saved: SavedRows, decided: Decided | None) -> Judged:
+        given = saved.given
+        return judge(
+            self._belief(saved),
+            given.hard,
+            self.rule,
+            ids=saved.ids,
+            first=saved.first,
+            trusted=given.trusted,
+            decided=decided,
+        )
+
+    def _belief(self, saved: SavedRows) -> Rows:
+        """What the method believes of rows as the store kept them."""
         store = self.choice.make(len(saved.ids), self.width)
         for key, value in store.state().items():
             value.copy_(saved.rows[key])
-        names, given = self.class_names, saved.given
-        belief = self.method.label_distribution(
-            store.gather(torch.arange(len(saved.ids))), given.values, len(names)
-        )
+        rows = store.gather(torch.arange(len(saved.ids)))
+        belief: Rows = self.method.label_distribution(rows, saved.given.values, len(self.class_names))
         if not is_belief(belief):
+            last = saved.first + len(saved.ids) - 1
             raise damaged(
                 self.saved.folder,
-                f"rows {first} to {stop - 1} hold what is no probability; do not use these labels",
+                f"rows {saved.first} to {last} hold what is no probability; do not use these labels",
             )
-        return LabelChunk(
-            saved.ids, [names[label] for label in given.hard.tolist()], belief, trusted=given.trusted
-        )
+        return belief
 
 
 def is_belief(distribution: Rows) -> bool:

@@ -22,12 +22,12 @@ def verdict_chart(
         parts.append(_part(name, index, x, 0, width - 2, 34) if total else "")
         x += width
     if legend:
-        parts += [_named(name, index, total, rows) for index, total in enumerate(totals)]
+        parts += [_named(name, index, totals) for index in range(len(totals))]
     return chart(name, title, description, (WIDTH, 90 if legend else 34), *textures(name), *parts)
 
 
-def _named(name: str, verdict: int, total: int, rows: int) -> str:
-    at = verdict * WIDTH / len(VERDICTS)
+def _named(name: str, verdict: int, totals: Sequence[int]) -> str:
+    at, total, rows = verdict * WIDTH / len(totals), totals[verdict], max(sum(totals), 1)
     words = f"{VERDICTS[verdict]}  {percent(total / rows)}"
     return (
         _part(name, verdict, at, 50, 15, 15)
@@ -37,7 +37,7 @@ def _named(name: str, verdict: int, total: int, rows: int) -> str:
 
 
 def confidence_chart(name: str, title: str, description: str, histogram: Sequence[Sequence[int]]) -> str:
-    """Rows (3, BINS) by verdict and confidence, stacked."""
+    """Rows (V, BINS) by verdict, of the first V, and confidence, stacked."""
     height, bins = 300.0, len(histogram[0])
     marks = ticks(max(sum(column) for column in zip(*histogram, strict=True)))
     step, scale = (WIDTH - LEFT - RIGHT) / bins, (height - TOP - BOTTOM) / marks[-1]
@@ -68,7 +68,7 @@ def confidence_chart(name: str, title: str, description: str, histogram: Sequenc
         )
     )
     parts.append(text("examples", 4, 12, class_="axis"))
-    for index, verdict in enumerate(VERDICTS):
+    for index, verdict in enumerate(VERDICTS[: len(histogram)]):
         at = LEFT + 90 + index * 100
         parts += [_part(name, index, at, 2, 13, 13), text(verdict, at + 19, 13, class_="label")]
     return chart(name, title, description, (WIDTH, height), *textures(name), *parts)
@@ -83,14 +83,16 @@ def _part(name: str, verdict: int, x: float, y: float, width: float, height: flo
 
 
 def textures(name: str) -> list[str]:
-    """Stripes for relabel, dots for review."""
+    """Stripes for relabel, dots for review, a grid for drop."""
     stripes = element("path", d="M-2,8 L8,-2 M3,13 L13,3", class_="texture-line")
     dots = element("circle", cx=4, cy=4, r=1.5, class_="texture-dot")
+    grid = element("path", d="M0,4 L8,4 M4,0 L4,8", class_="texture-grid")
     size: dict[str, str | float] = {"patternUnits": "userSpaceOnUse"}
     return [
         element(
             "defs",
             element("pattern", stripes, id=f"{name}-texture-1", width=10, height=10, **size),
             element("pattern", dots, id=f"{name}-texture-2", width=8, height=8, **size),
+            element("pattern", grid, id=f"{name}-texture-3", width=8, height=8, **size),
         )
     ]

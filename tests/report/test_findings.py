@@ -5,12 +5,15 @@ from collections import Counter
 import pytest
 import torch
 
-from pencil.report.counts import BINS, LabelCounts, PairCounts
-from pencil.report.judged import judge
-from pencil.report.matrix import most_changed, transition
-from pencil.results import VERDICTS, VerdictRule
+from pencil.report.findings import BINS, LabelCounts, PairCounts, most_changed, transition
+from pencil.results import DROP, VERDICTS, Decided, VerdictRule, judge
 
 ROWS, CLASSES = 400, 6
+
+
+def judged_rows(first, given, belief, decided=None):
+    ids = [str(first + row) for row in range(len(given))]
+    return judge(belief, given, VerdictRule(), ids=ids, first=first, decided=decided)
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +23,9 @@ def counted(random_rows):
     truth = torch.randint(CLASSES, (ROWS,), generator=torch.Generator().manual_seed(9))
     belief, counts = logits.softmax(dim=1), LabelCounts(CLASSES)
     for first, stop in ((0, 1), (1, 250), (250, ROWS)):
-        judged = judge(first, given[first:stop], belief[first:stop], VerdictRule())
+        judged = judged_rows(first, given[first:stop], belief[first:stop])
         counts.add(judged, truth[first:stop])
-    return judge(0, given, belief, VerdictRule()), truth, counts
+    return judged_rows(0, given, belief), truth, counts
 
 
 def test_classes_and_verdicts_are_counted(counted):
@@ -42,7 +45,7 @@ def test_classes_and_verdicts_are_counted(counted):
         for number in range(len(VERDICTS)):
             assert int(counts.verdicts[name, number]) == sum(verdict[row] == number for row in mine)
     assert [counts.total(number) for number in range(3)] == [verdict.count(number) for number in range(3)]
-    assert counts.doubt == pytest.approx(float(judged.doubt.sum()), rel=1e-4)
+    assert counts.doubt == pytest.approx(float(judged.doubt().sum()), rel=1e-4)
 
 
 def test_the_histogram_holds_every_row_in_its_bin(counted):
@@ -127,6 +130,17 @@ def test_a_cut_matrix_shows_the_classes_with_most_changes_and_keeps_their_shares
 def test_a_class_that_nothing_suggests_has_an_empty_row():
     counts = LabelCounts(3)
     belief = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0]])
-    counts.add(judge(0, torch.tensor([0, 2]), belief, VerdictRule()))
+    counts.add(judged_rows(0, torch.tensor([0, 2]), belief))
     matrix = transition(counts)
     assert matrix.shares == [[0.5, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_decisions_are_counted_and_drop_appears_only_if_there_is_one():
+    belief, given = torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([0, 0])
+    before, after = LabelCounts(2), LabelCounts(2)
+    before.add(judged_rows(0, given, belief))
+    after.add(judged_rows(0, given, belief, Decided(torch.tensor([4, 0]), torch.tensor([-1, -1]))))
+    assert before.totals == {"keep": 1, "relabel": 0, "review": 1}
+    assert after.totals == {"keep": 1, "relabel": 0, "review": 0, "drop": 1}
+    assert (before.decided, after.decided) == (0, 1)
+    assert int(after.histogram[DROP].sum()) == 1

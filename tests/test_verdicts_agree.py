@@ -1,0 +1,119 @@
+"""The label table, the report, the review, the exports and the estimator give every row the same verdict."""
+
+import csv
+import json
+from collections import Counter
+from contextlib import closing
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pencil.cli.main import cli
+from pencil.config import RunConfig
+from pencil.export.tools import ExportOptions, export
+from pencil.presets import preset
+from pencil.report import gather
+from pencil.results import VERDICTS
+from pencil.review import Review
+from pencil.review.history import Who
+from pencil.run import RunDirectory, train
+
+ACTIONS = ("accept", "keep", "choose", "drop")
+DECIDED = 4
+ANN = Who("Ann", "window")
+
+
+def make_run(folder, points, rule=None) -> RunDirectory:
+    """Some labels verified before training."""
+    names, numbers = np.unique(points.noisy, return_inverse=True)
+    np.savez(folder / "points.npz", X=points.values, y=numbers, names=names)
+    with (folder / "verified.csv").open("w", newline="", encoding="utf-8") as file:
+        verified = [(row, points.noisy[row]) for row in range(0, len(numbers), 7)]
+        csv.writer(file).writerows([("id", "label"), *verified])
+    table = preset("features", str(folder / "points.npz")).table()
+    table["data"]["trusted"] = {"path": str(folder / "verified.csv")}
+    table |= {} if rule is None else {"verdict": rule}
+    return train(RunConfig.of(table), folder / "run")
+
+
+def review_some(run: RunDirectory, count: int = DECIDED) -> dict[str, str]:
+    """Decide about the first items, each action in turn; returns the verdict that the review shows for each id."""
+    shown = {}
+    with closing(Review(run, with_sure=True)) as review:
+        answer = review.take_next(ANN.client)
+        while (item := answer["item"]) is not None:
+            number, action = len(shown), ACTIONS[len(shown) % len(ACTIONS)]
+            if number < count:
+                wanted = (item["given"] + 1) % 4 if action == "choose" else None
+                answer = review.decide(ANN, f"t{number}", item["place"], item["version"], action, wanted)
+                shown[item["id"]] = answer["made"]["verdict"]
+            else:
+                shown[item["id"]] = item["verdict"]
+                answer = review.decide(ANN, f"t{number}", item["place"], item["version"], "drop")
+                review.undo(ANN, f"u{number}")  # the queue must go on, but the row stays undecided
+                answer = review.decide(ANN, f"s{number}", item["place"], item["version"] + 2, "skip")
+            if len(shown) == review.progress()["total"]:
+                break
+    return shown
+
+
+def table_of(run: RunDirectory, out) -> dict[str, dict[str, str]]:
+    result = CliRunner().invoke(cli, ["labels", str(run.path), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    with out.open(newline="", encoding="utf-8") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def exported(run: RunDirectory, folder) -> list[dict[str, str]]:
+    """The verdict of each id, as each tool that shows verdicts gets it."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for tool, name in (("label-studio", "tasks.json"), ("fiftyone", "fo"), ("datasets", "l.parquet")):
+        export(run, tool, folder / name, ExportOptions())
+    tasks = json.loads((folder / "tasks.json").read_text())
+    samples = json.loads((folder / "fo" / "samples.json").read_text())["samples"]
+    rows = parquet.read_table(folder / "l.parquet").to_pylist()
+    return [
+        {task["data"]["pencil_id"]: task["data"]["verdict"] for task in tasks},
+        {sample["pencil_id"]: sample["tags"][0] for sample in samples},
+        {row["id"]: VERDICTS[row["verdict"]] for row in rows},
+    ]
+
+
+@pytest.mark.parametrize("rule", [None, {"confidence": 0.95, "margin": 0.9}], ids=["default", "strict"])
+def test_all_agree_on_every_row_of_a_reviewed_run(points, tmp_path, rule):
+    run = make_run(tmp_path, points, rule)
+    shown = review_some(run)
+    table = table_of(run, tmp_path / "labels.csv")
+    verdicts = {name: row["verdict"] for name, row in table.items()}
+    trusted = {str(row) for row in range(0, len(verdicts), 7)}
+    assert set(verdicts.values()) == set(VERDICTS)
+    assert {verdicts[name] for name in trusted} == {"keep"}
+    assert Counter(row["decision"] for row in table.values() if row["decision"])["dropped"] == 1
+
+    assert set(shown) == set(verdicts) - trusted  # the review asks about all others
+    assert shown == {name: verdicts[name] for name in shown}
+    assert exported(run, tmp_path) == [verdicts] * 3
+
+    report = gather(run, read_data=False)
+    by_class = Counter((row["given_label"], row["verdict"]) for row in table.values())
+    for label, name in enumerate(report.class_names):
+        for number, verdict in enumerate(VERDICTS):
+            assert int(report.counts.verdicts[label, number]) == by_class[name, verdict]
+    for example in [*report.corrections, *report.reviews]:
+        assert example.case.verdict == verdicts[example.case.id]
+        assert not table[example.case.id]["decision"]
+
+    if rule is None:
+        found = estimated(points)
+        undecided = {name: row["verdict"] for name, row in table.items() if not row["decision"]}
+        assert len(undecided) == len(table) - DECIDED
+        assert {name: found[name] for name in undecided} == undecided
+
+
+def estimated(points) -> dict[str, str]:
+    """The verdict of each row by the estimator, which knows trusted rows and no decisions."""
+    sklearn = pytest.importorskip("pencil.integrations.sklearn")
+    trusted = np.arange(len(points.noisy)) % 7 == 0
+    found = sklearn.PencilClassifier(random_state=0).fit(points.values, points.noisy, trusted=trusted)
+    return {str(row): verdict for row, verdict in enumerate(found.verdicts_)}
