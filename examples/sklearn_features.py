@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pencil.integrations.sklearn import PencilClassifier
+from pencil import PencilClassifier
 
 Array = NDArray[Any]
 

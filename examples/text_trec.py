@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pencil import CrossEntropy
-from pencil.integrations.sklearn import PencilClassifier
+from pencil import CrossEntropy, PencilClassifier
 
 Array = NDArray[Any]
 FEATURES, RATE = 2048, 0.2

@@ -23,7 +23,7 @@ def reference(schema: Schema) -> str:
     parts = [_rows(_summarised(schema["properties"], defs), schema)]
     for name, field in schema["properties"].items():
         parts += _section(name, field, defs, level=2)
-    schedules = [defs[name] for name in ("Linear", "Cosine", "Piecewise")]
+    schedules = [defs[name] for name in ("LinearSchedule", "CosineSchedule", "PiecewiseSchedule")]
     parts += ["## Schedules", 'A number that changes over its phase: `{kind = "cosine", start = 0.1}`.']
     parts += [part for each in schedules for part in _alternative(each, "kind", (), 3)]
     return "\n\n".join(parts)

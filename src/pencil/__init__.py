@@ -11,48 +11,74 @@ from typing import TYPE_CHECKING, Any
 from pencil._version import __version__
 
 if TYPE_CHECKING:
-    from pencil.algorithm import Cosine, Linear, Pencil, Phase, Piecewise, flip_certificates, three_phases
+    from pencil import methods
+    from pencil.algorithm import (
+        CosineSchedule,
+        LinearSchedule,
+        Pencil,
+        Phase,
+        PiecewiseSchedule,
+        flip_certificates,
+        three_phases,
+    )
+    from pencil.config import RunConfig
     from pencil.engine import LabelLearner, LearnedLabels
     from pencil.errors import PencilError
+    from pencil.integrations.sklearn import PencilClassifier as PencilClassifier
     from pencil.methods import CrossEntropy
+    from pencil.results import VerdictRule
+    from pencil.run import train
     from pencil.stores import GivenLabels
 
 __all__ = [
-    "Cosine",
+    "CosineSchedule",
     "CrossEntropy",
     "GivenLabels",
     "LabelLearner",
     "LearnedLabels",
-    "Linear",
+    "LinearSchedule",
     "Pencil",
     "PencilError",
     "Phase",
-    "Piecewise",
+    "PiecewiseSchedule",
+    "RunConfig",
+    "VerdictRule",
     "__version__",
     "flip_certificates",
+    "methods",
     "three_phases",
+    "train",
 ]
 
-_ROOMS = {
-    "pencil.algorithm": (
-        "Cosine",
-        "Linear",
-        "Pencil",
-        "Phase",
-        "Piecewise",
-        "flip_certificates",
-        "three_phases",
-    ),
-    "pencil.engine": ("LabelLearner", "LearnedLabels"),
-    "pencil.errors": ("PencilError",),
-    "pencil.methods": ("CrossEntropy",),
-    "pencil.stores": ("GivenLabels",),
+_MODULES = {
+    "CosineSchedule": "pencil.algorithm",
+    "CrossEntropy": "pencil.methods",
+    "GivenLabels": "pencil.stores",
+    "LabelLearner": "pencil.engine",
+    "LearnedLabels": "pencil.engine",
+    "LinearSchedule": "pencil.algorithm",
+    "Pencil": "pencil.algorithm",
+    "PencilClassifier": "pencil.integrations.sklearn",  # not in __all__: import * must work without scikit-learn
+    "PencilError": "pencil.errors",
+    "Phase": "pencil.algorithm",
+    "PiecewiseSchedule": "pencil.algorithm",
+    "RunConfig": "pencil.config",
+    "VerdictRule": "pencil.results",
+    "flip_certificates": "pencil.algorithm",
+    "three_phases": "pencil.algorithm",
+    "train": "pencil.run",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: ``pencil --help`` need not wait for torch."""
-    for room, names in _ROOMS.items():
-        if name in names:
-            return getattr(importlib.import_module(room), name)
+    """Import a public name at its first use, so that ``import pencil`` and ``pencil --help`` do not wait for torch."""
+    if name == "methods":
+        return importlib.import_module("pencil.methods")
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'pencil' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing that this file needs itself."""
+    return sorted({*__all__, *_MODULES})

@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from pencil.algorithm import (
-    Cosine,
-    Linear,
+    CosineSchedule,
+    LinearSchedule,
     Moment,
     Pencil,
     Phase,
-    Piecewise,
+    PiecewiseSchedule,
     flip_certificates,
     scaled,
     three_phases,
@@ -130,7 +130,12 @@ def test_under_a_pull_certificate_no_class_passes_the_given_one(adversary, seed,
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @quick
-@given(seed=SEEDS, start=st.floats(0, 0.99), end=st.floats(0, 0.99), kind=st.sampled_from([Linear, Cosine]))
+@given(
+    seed=SEEDS,
+    start=st.floats(0, 0.99),
+    end=st.floats(0, 0.99),
+    kind=st.sampled_from([LinearSchedule, CosineSchedule]),
+)
 def test_a_pull_certificate_holds_for_schedules(adversary, seed, start, end, kind):
     method = Pencil(label_rate=kind(start, end), pull=1.02, form="printed")
     phases = [correction(20), correction(30)]
@@ -226,9 +231,9 @@ def test_under_a_budget_certificate_no_label_flips(form, adversary, seed, classe
 
 UNIT = st.floats(0, 1)
 COURSES = st.one_of(
-    st.builds(Linear, UNIT, UNIT),
-    st.builds(Cosine, UNIT, UNIT),
-    st.builds(lambda a, b, at: Piecewise((a, b), (at,)), UNIT, UNIT, st.floats(0, 12)),
+    st.builds(LinearSchedule, UNIT, UNIT),
+    st.builds(CosineSchedule, UNIT, UNIT),
+    st.builds(lambda a, b, at: PiecewiseSchedule((a, b), (at,)), UNIT, UNIT, st.floats(0, 12)),
 )
 
 
@@ -380,10 +385,13 @@ def test_other_phases_spend_no_budget():
 
 SMOOTH = st.one_of(
     st.floats(0, 5),
-    st.builds(Linear, st.floats(0, 5), st.floats(0, 5)),
-    st.builds(Cosine, st.floats(0, 5), st.floats(0, 5)),
+    st.builds(LinearSchedule, st.floats(0, 5), st.floats(0, 5)),
+    st.builds(CosineSchedule, st.floats(0, 5), st.floats(0, 5)),
     st.builds(
-        lambda a, b, at: Piecewise((a, b), (at,)), st.floats(0, 5), st.floats(0, 5), st.integers(0, 12)
+        lambda a, b, at: PiecewiseSchedule((a, b), (at,)),
+        st.floats(0, 5),
+        st.floats(0, 5),
+        st.integers(0, 12),
     ),
 )
 
@@ -436,12 +444,12 @@ def test_the_budget_certificate_is_silent_about_the_other_divergence_at_the_pape
 
 
 def test_visit_rates_see_a_peak_inside_an_epoch():
-    peak = Piecewise((0.1, 20.0, 0.1), (0.25, 0.75))
+    peak = PiecewiseSchedule((0.1, 20.0, 0.1), (0.25, 0.75))
     assert max(visit_rates(peak, correction(2))) == 20.0
 
 
 def test_where_a_peak_inside_an_epoch_can_flip_a_label_there_is_no_certificate():
-    method = Pencil(label_rate=Piecewise((0.1, 20.0, 0.1), (0.25, 0.75)), pull=1.0, form="printed")
+    method = Pencil(label_rate=PiecewiseSchedule((0.1, 20.0, 0.1), (0.25, 0.75)), pull=1.0, form="printed")
     assert flips(method, 2, SURE_OF_ANOTHER)
     assert flip_certificates(method, [correction(2)]) == []
 
@@ -462,7 +470,7 @@ def test_certificates_speak_of_hard_labels_only():
 
 @pytest.mark.parametrize(
     ("rate", "epochs"),
-    [(Piecewise((1.0, 0.0), (3.0,)), 4), (Linear(1.0), 1), (Cosine(1.0), 1)],
+    [(PiecewiseSchedule((1.0, 0.0), (3.0,)), 4), (LinearSchedule(1.0), 1), (CosineSchedule(1.0), 1)],
     ids=["piecewise", "linear", "cosine"],
 )
 def test_under_a_schedule_no_number_of_epochs_is_recommended(rate, epochs):

@@ -7,12 +7,12 @@ import torch
 from torch.testing import assert_close
 
 from pencil.algorithm import (
-    Cosine,
-    Linear,
+    CosineSchedule,
+    LinearSchedule,
     Moment,
     Pencil,
     Phase,
-    Piecewise,
+    PiecewiseSchedule,
     TopPencil,
     balance_loss,
     classification_loss,
@@ -122,7 +122,7 @@ def test_balance_is_added_in_the_correction_phase_alone(shares, store, soft):
 
 def test_a_scheduled_label_rate_is_read_at_the_moment():
     logits, rows, given = batch()
-    method = Pencil(label_rate=Linear(2.0))
+    method = Pencil(label_rate=LinearSchedule(2.0))
     moved = [
         method.step(logits, rows, given, moment("correction", at)).rows - rows for at in (0.0, 5.0, 10.0)
     ]
@@ -203,15 +203,18 @@ def test_rows_stay_finite_under_float16_logits_and_the_other_divergence():
         ({"pull": -1.0}, r"pull: -1\.0 must not be negative"),
         ({"pull": float("nan")}, r"pull: nan must be a number of at most 1,000,000"),
         ({"label_rate": 1e30}, r"label_rate: 1e\+30 must be a number of at most 1,000,000"),
-        ({"label_rate": Linear(float("inf"))}, r"label_rate: .* must be a number of at most 1,000,000"),
+        (
+            {"label_rate": LinearSchedule(float("inf"))},
+            r"label_rate: .* must be a number of at most 1,000,000",
+        ),
         ({"entropy_weight": -0.1}, r"entropy_weight: -0\.1 must not be negative"),
         ({"shares": "even"}, r"shares: 'even' is unknown; use one of given, uniform"),
         ({"balance": -0.1}, r"balance: -0\.1 must not be negative"),
         ({"initial_gap": 0.0}, r"initial_gap: 0\.0 must be above 0"),
         ({"label_rate": -1.0}, r"label_rate: -1\.0 must not be negative"),
-        ({"label_rate": Linear(1.0, -1.0)}, r"label_rate: .* must not be negative"),
-        ({"label_rate": Cosine(-1.0, 1.0)}, r"label_rate: .* must not be negative"),
-        ({"label_rate": Piecewise((1.0, -0.1, 1.0), (2, 4))}, r"label_rate: .* must not be negative"),
+        ({"label_rate": LinearSchedule(1.0, -1.0)}, r"label_rate: .* must not be negative"),
+        ({"label_rate": CosineSchedule(-1.0, 1.0)}, r"label_rate: .* must not be negative"),
+        ({"label_rate": PiecewiseSchedule((1.0, -0.1, 1.0), (2, 4))}, r"label_rate: .* must not be negative"),
     ],
 )
 def test_a_method_refuses_knobs_without_meaning(knobs, message):
@@ -221,5 +224,5 @@ def test_a_method_refuses_knobs_without_meaning(knobs, message):
 
 
 def test_a_method_takes_the_knobs_at_the_edge_of_meaning():
-    method = Pencil(pull=0.0, entropy_weight=0.0, label_rate=Linear(1.0, 0.0), initial_gap=1e-3)
+    method = Pencil(pull=0.0, entropy_weight=0.0, label_rate=LinearSchedule(1.0, 0.0), initial_gap=1e-3)
     assert method.pull == 0

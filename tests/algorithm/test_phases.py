@@ -4,14 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.algorithm import Linear, Phase, Piecewise, moment_at, three_phases, total_epochs
+from pencil.algorithm import LinearSchedule, Phase, PiecewiseSchedule, moment_at, three_phases, total_epochs
 
 quick = settings(max_examples=50, deadline=None)
 LENGTHS = st.tuples(*[st.integers(0, 40)] * 3)
 
 
 def plan(lengths):
-    return three_phases(*lengths, learning_rate=0.35, finetune_rate=Piecewise((0.2, 0.02, 0.002), (40, 80)))
+    return three_phases(
+        *lengths, learning_rate=0.35, finetune_rate=PiecewiseSchedule((0.2, 0.02, 0.002), (40, 80))
+    )
 
 
 def test_the_papers_plan_of_70_130_and_120_epochs():
@@ -55,12 +57,12 @@ def test_past_the_end_a_run_stands_at_its_end(lengths, beyond):
 
 def test_schedules_restart_with_every_phase():
     phases = plan((2, 4, 2))
-    values = [moment_at(phases, epoch).value(Linear(4.0)) for epoch in range(8)]
+    values = [moment_at(phases, epoch).value(LinearSchedule(4.0)) for epoch in range(8)]
     assert values == [4, 2, 4, 3, 2, 1, 4, 2]
 
 
 def test_a_schedule_moves_inside_an_epoch():
-    assert moment_at(plan((2, 4, 2)), 2.5).value(Linear(4.0)) == 3.5
+    assert moment_at(plan((2, 4, 2)), 2.5).value(LinearSchedule(4.0)) == 3.5
 
 
 def test_negative_epochs_are_refused():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.algorithm import Cosine, Linear, Pencil, Piecewise, scaled, value_at
+from pencil.algorithm import CosineSchedule, LinearSchedule, Pencil, PiecewiseSchedule, scaled, value_at
 
 VALUES = st.floats(-1e4, 1e4)
 quick = settings(max_examples=50, deadline=None)
@@ -20,7 +20,7 @@ def paper(lambda_, batch_size, num_classes):
 
 @pytest.mark.parametrize("start", [3000, 4000])
 def test_table_1_lambda_falls_to_zero_in_a_straight_line(start):
-    rate = paper(Linear(start, 0), 128, 10)
+    rate = paper(LinearSchedule(start, 0), 128, 10)
     for epoch in range(131):
         assert value_at(rate, epoch, 130) == pytest.approx(
             start * (1 - epoch / 130) / 1280, rel=1e-12, abs=1e-12
@@ -30,13 +30,13 @@ def test_table_1_lambda_falls_to_zero_in_a_straight_line(start):
 
 
 def test_clothing1m_lambda_is_3000_for_five_epochs_then_500():
-    rate = paper(Piecewise((3000, 500), (5,)), 32, 14)
+    rate = paper(PiecewiseSchedule((3000, 500), (5,)), 32, 14)
     epochs = [value_at(rate, epoch, 10) for epoch in range(10)]
     assert epochs == [3000 / 448] * 5 + [500 / 448] * 5
 
 
 def test_fine_tuning_divides_the_rate_by_ten_after_40_and_80_epochs():
-    rate = Piecewise((0.2, 0.02, 0.002), (40, 80))
+    rate = PiecewiseSchedule((0.2, 0.02, 0.002), (40, 80))
     assert [value_at(rate, epoch, 120) for epoch in range(120)] == [0.2] * 40 + [0.02] * 40 + [0.002] * 40
     assert value_at(rate, 39.999, 120) == 0.2
     assert value_at(rate, 40.0, 120) == 0.02
@@ -63,7 +63,7 @@ def test_constant_lambdas_convert_exactly(lambda_, batch_size, num_classes, rate
     end=VALUES,
     epochs=st.floats(0.1, 500),
     at=st.floats(-1, 2),
-    kind=st.sampled_from([Linear, Cosine]),
+    kind=st.sampled_from([LinearSchedule, CosineSchedule]),
 )
 def test_linear_and_cosine_stay_between_their_ends(start, end, epochs, at, kind):
     value = kind(start, end).at(at * epochs, epochs)
@@ -72,7 +72,12 @@ def test_linear_and_cosine_stay_between_their_ends(start, end, epochs, at, kind)
 
 
 @quick
-@given(start=VALUES, end=VALUES, epochs=st.integers(1, 500), kind=st.sampled_from([Linear, Cosine]))
+@given(
+    start=VALUES,
+    end=VALUES,
+    epochs=st.integers(1, 500),
+    kind=st.sampled_from([LinearSchedule, CosineSchedule]),
+)
 def test_linear_and_cosine_begin_and_end_where_they_say(start, end, epochs, kind):
     schedule = kind(start, end)
     assert schedule.at(0, epochs) == pytest.approx(start, rel=1e-12, abs=1e-9)
@@ -86,7 +91,7 @@ def test_linear_and_cosine_begin_and_end_where_they_say(start, end, epochs, kind
     end=VALUES,
     at=st.floats(0, 1),
     step=st.floats(0, 1e-3),
-    kind=st.sampled_from([Linear, Cosine]),
+    kind=st.sampled_from([LinearSchedule, CosineSchedule]),
 )
 def test_linear_and_cosine_have_no_jumps(start, end, at, step, kind):
     schedule = kind(start, end)
@@ -100,7 +105,7 @@ def test_linear_and_cosine_have_no_jumps(start, end, at, step, kind):
     end=VALUES,
     first=st.floats(0, 1),
     second=st.floats(0, 1),
-    kind=st.sampled_from([Linear, Cosine]),
+    kind=st.sampled_from([LinearSchedule, CosineSchedule]),
 )
 def test_linear_and_cosine_turn_nowhere(start, end, first, second, kind):
     early, late = (kind(start, end).at(at, 1) for at in sorted((first, second)))
@@ -120,7 +125,7 @@ def test_piecewise_holds_each_value_from_its_boundary_on(boundaries, elapsed, da
     for boundary, value in zip(boundaries, values[1:], strict=True):
         if elapsed >= boundary:
             expected = value
-    assert value_at(Piecewise(tuple(values), tuple(boundaries)), elapsed, 100) == expected
+    assert value_at(PiecewiseSchedule(tuple(values), tuple(boundaries)), elapsed, 100) == expected
 
 
 @pytest.mark.parametrize(
@@ -135,14 +140,14 @@ def test_piecewise_holds_each_value_from_its_boundary_on(boundaries, elapsed, da
 )
 def test_piecewise_refuses_what_it_cannot_mean(values, boundaries):
     with pytest.raises(ValueError, match="piecewise schedule"):
-        Piecewise(values, boundaries)
+        PiecewiseSchedule(values, boundaries)
 
 
 SCHEDULES = st.one_of(
     VALUES,
-    st.builds(Linear, VALUES, VALUES),
-    st.builds(Cosine, VALUES, VALUES),
-    st.builds(lambda a, b: Piecewise((a, b), (5.0,)), VALUES, VALUES),
+    st.builds(LinearSchedule, VALUES, VALUES),
+    st.builds(CosineSchedule, VALUES, VALUES),
+    st.builds(lambda a, b: PiecewiseSchedule((a, b), (5.0,)), VALUES, VALUES),
 )
 
 
@@ -158,6 +163,6 @@ def test_a_plain_number_is_constant():
     assert isinstance(value_at(3, 0, 10), float)
 
 
-@pytest.mark.parametrize("schedule", [Linear(3.0, 1.0), Cosine(3.0, 1.0)])
+@pytest.mark.parametrize("schedule", [LinearSchedule(3.0, 1.0), CosineSchedule(3.0, 1.0)])
 def test_a_phase_of_no_epochs_stands_at_the_end(schedule):
     assert value_at(schedule, 0, 0) == pytest.approx(1.0)

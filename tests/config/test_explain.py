@@ -324,7 +324,9 @@ PLACES = [
     "optimizer",
     "train.batch_size",
 ]
-WORDS = st.sampled_from(["kind", "name", "linear", "Linear", "float", "matrix", "pencil", "symmetric", ""])
+WORDS = st.sampled_from(
+    ["kind", "name", "linear", "LinearSchedule", "float", "matrix", "pencil", "symmetric", ""]
+)
 RUBBISH = st.recursive(
     st.integers(-1, 2) | st.booleans() | st.floats() | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=3),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pencil import Cosine, CrossEntropy, Linear, Pencil, Phase, Piecewise
+from pencil import CosineSchedule, CrossEntropy, LinearSchedule, Pencil, Phase, PiecewiseSchedule
 from pencil.config import RunConfig, read_table
 from pencil.config.schema import (
     Checkpoint,
@@ -47,9 +47,9 @@ def test_every_preset_survives_toml(name):
 RATES = st.floats(0, 1e6)
 SCHEDULES = (
     RATES
-    | st.builds(Linear, RATES, RATES)
-    | st.builds(Cosine, RATES, RATES)
-    | st.builds(lambda first, second, at: Piecewise((first, second), (at,)), RATES, RATES, RATES)
+    | st.builds(LinearSchedule, RATES, RATES)
+    | st.builds(CosineSchedule, RATES, RATES)
+    | st.builds(lambda first, second, at: PiecewiseSchedule((first, second), (at,)), RATES, RATES, RATES)
 )
 METHODS = st.builds(
     Pencil,
@@ -113,7 +113,7 @@ def test_sections_are_the_dataclasses_the_package_uses():
             data={"kind": "cifar10", "path": "c", "augment": {"pad": 4, "crop": 32, "flip": True}},
         )
     )
-    assert config.method == Pencil(label_rate=Linear(3.0, 0.0))
+    assert config.method == Pencil(label_rate=LinearSchedule(3.0, 0.0))
     assert config.data.augment == Augment(4, 32, True)
     assert RunConfig.of(minimal(method={"name": "cross_entropy"})).method == CrossEntropy()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pencil.algorithm import Pencil, Phase, start_label_logits, three_phases, updated_label_logits
 from pencil.algorithm.losses import classification_loss, cross_entropy, network_loss
-from pencil.algorithm.schedule import Linear
+from pencil.algorithm.schedule import LinearSchedule
 from pencil.engine import LabelLearner
 from pencil.engine.learner import Written
 from pencil.errors import DataError, NotFiniteError
@@ -300,7 +300,7 @@ def test_loss_is_one_value_or_one_per_example():
 
 
 def test_epochs_set_the_clock_and_with_it_phase_and_learning_rate():
-    phases = three_phases(1, 2, 2, learning_rate=0.1, finetune_rate=Linear(0.2, 0.0))
+    phases = three_phases(1, 2, 2, learning_rate=0.1, finetune_rate=LinearSchedule(0.2, 0.0))
     learner = LabelLearner(METHOD, LABELS, phases)
     seen = [(epoch, learner.moment.phase.name, learner.learning_rate) for epoch in learner.epochs()]
     assert seen == [

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pencil import LabelLearner, Linear, Pencil, three_phases
+from pencil import LabelLearner, LinearSchedule, Pencil, three_phases
 from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
 from pencil.integrations.beside import (
     load_label_file,
@@ -14,7 +14,7 @@ from pencil.integrations.beside import (
 )
 from pencil.methods import Forward
 
-PHASES = three_phases(1, 10, 2, learning_rate=Linear(0.1, 0.0), finetune_rate=0.1)
+PHASES = three_phases(1, 10, 2, learning_rate=LinearSchedule(0.1, 0.0), finetune_rate=0.1)
 
 
 def learner_of(method=None, store="dense"):

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pencil import Cosine, CrossEntropy, PencilError
+from pencil import CosineSchedule, CrossEntropy, PencilError
 from pencil.integrations.sklearn import PencilClassifier
 from pencil.methods import CoTeaching
 from pencil.presets import preset
@@ -149,7 +149,7 @@ def test_it_works_in_a_pipeline_and_in_a_search(points, head):
 
 @pytest.mark.parametrize("module", [None, nn.Sequential(nn.Linear(8, 4))])
 def test_a_clone_a_pickle_and_joblib_keep_it(points, tmp_path, module):
-    classifier = few(module=module, learning_rate=Cosine(0.05, 0.01))
+    classifier = few(module=module, learning_rate=CosineSchedule(0.05, 0.01))
     copied = clone(classifier)
     assert copied.get_params().keys() == classifier.get_params().keys()
     assert copied.learning_rate == classifier.learning_rate
@@ -214,7 +214,7 @@ def test_verbose_prints_a_line_per_epoch(points, capsys):
         ("learning_rate", -1, "learning_rate: -1 must be a number from 0 to 1,000,000, or a schedule"),
         (
             "learning_rate",
-            Cosine(0.1, -0.1),
+            CosineSchedule(0.1, -0.1),
             "learning_rate: .* must be a number from 0 to 1,000,000, or a schedule",
         ),
         ("batch_size", 0, "batch_size: 0 must be a whole number above 0"),

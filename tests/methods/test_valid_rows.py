@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as Generate
 from hypothesis import strategies as st
 
-from pencil.algorithm import Cosine, Linear, Pencil, Phase
+from pencil.algorithm import CosineSchedule, LinearSchedule, Pencil, Phase
 from pencil.algorithm.checks import LARGEST
 from pencil.engine import LabelLearner
 from pencil.methods import AnyMethod
@@ -37,7 +37,7 @@ def candidates(hint):
         return st.booleans()
     if hint is type(None):
         return st.none()
-    if hint in (Linear, Cosine):
+    if hint in (LinearSchedule, CosineSchedule):
         return st.builds(hint, st.sampled_from(NUMBERS), st.sampled_from(NUMBERS))
     if get_origin(hint) is Literal:
         return st.sampled_from(get_args(hint))

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from pencil import Linear, Pencil, flip_certificates
+from pencil import LinearSchedule, Pencil, flip_certificates
 from pencil.algorithm import moment_at, total_epochs, value_at
 from pencil.config import RunConfig
 from pencil.data import Augment
@@ -92,7 +92,7 @@ def test_label_rate_and_pull_are_the_papers_in_knobs_without_units(
     for epoch in (0, 65, 130):
         expected = (start + (end - start) * epoch / 130) / (128 * classes)
         assert value_at(method.label_rate, epoch, 130) == pytest.approx(expected, rel=1e-15)
-    assert isinstance(method.label_rate, Linear) is (start != end)
+    assert isinstance(method.label_rate, LinearSchedule) is (start != end)
     assert method.pull == pytest.approx(classes * alpha, rel=1e-15)
     assert method.entropy_weight == beta
     assert method.form == "reference"
@@ -112,8 +112,8 @@ def test_label_rate_and_pull_are_the_papers_in_knobs_without_units(
         ("paper:cifar10-asymmetric-10", 0.46875, 1.0),
         ("paper:cifar10-asymmetric-20", 0.46875, 1.0),
         ("paper:cifar10-asymmetric-30", 0.46875, 1.0),
-        ("paper:cifar10-asymmetric-40", Linear(2.34375, 0.0), 0.0),
-        ("paper:cifar10-asymmetric-50", Linear(3.125, 0.0), 0.0),
+        ("paper:cifar10-asymmetric-40", LinearSchedule(2.34375, 0.0), 0.0),
+        ("paper:cifar10-asymmetric-50", LinearSchedule(3.125, 0.0), 0.0),
         ("paper:cifar100-symmetric-20", 0.78125, 10.0),
         ("paper:cifar100-asymmetric-40", 0.78125, 10.0),
     ],

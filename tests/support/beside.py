@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pencil import CrossEntropy, LabelLearner, Linear, Pencil
+from pencil import CrossEntropy, LabelLearner, LinearSchedule, Pencil
 from pencil.data import EpochSampler, Examples, Splits
 from pencil.engine import Loop, Training
 from pencil.methods import Forward
@@ -73,7 +73,7 @@ class Parts:
 
 
 METHODS = {
-    "pencil": Pencil(label_rate=Linear(6.0, 2.0)),
+    "pencil": Pencil(label_rate=LinearSchedule(6.0, 2.0)),
     "forward": Forward(),
     "cross_entropy": CrossEntropy(),
 }
@@ -97,6 +97,6 @@ class Trainings:
             Splits(self.train, None),
             method=METHODS[method],
             epochs=EPOCHS,
-            rate=Linear(0.05, 0.01),
+            rate=LinearSchedule(0.05, 0.01),
             batch_size=BATCH,
         )

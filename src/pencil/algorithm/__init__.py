@@ -15,19 +15,26 @@ from pencil.algorithm.losses import (
 )
 from pencil.algorithm.method import Pencil, Rows, Step, TopPencil
 from pencil.algorithm.phases import Moment, Phase, moment_at, three_phases, total_epochs
-from pencil.algorithm.schedule import Cosine, Linear, Piecewise, Schedule, scaled, value_at
+from pencil.algorithm.schedule import (
+    CosineSchedule,
+    LinearSchedule,
+    PiecewiseSchedule,
+    Schedule,
+    scaled,
+    value_at,
+)
 from pencil.algorithm.top_rows import TopRows, cut
 from pencil.algorithm.update import as_distribution, start_label_logits, updated_label_logits
 
 __all__ = [
-    "Cosine",
+    "CosineSchedule",
     "Direction",
     "Form",
-    "Linear",
+    "LinearSchedule",
     "Moment",
     "Pencil",
     "Phase",
-    "Piecewise",
+    "PiecewiseSchedule",
     "Rows",
     "Schedule",
     "Shares",

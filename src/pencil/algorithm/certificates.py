@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from pencil.algorithm.method import Pencil
 from pencil.algorithm.phases import Phase
-from pencil.algorithm.schedule import Piecewise, Schedule, value_at
+from pencil.algorithm.schedule import PiecewiseSchedule, Schedule, value_at
 
 
 def flip_certificates(method: Pencil, phases: Sequence[Phase]) -> list[str]:
@@ -77,7 +77,7 @@ def budget_certificate(method: Pencil, correction: Sequence[Phase]) -> str | Non
 
 def visit_rates(rate: Schedule, phase: Phase) -> Iterator[float]:
     """The largest label rate a row can meet at its one visit in each epoch of the phase."""
-    jumps = rate.boundaries if isinstance(rate, Piecewise) else ()
+    jumps = rate.boundaries if isinstance(rate, PiecewiseSchedule) else ()
     for epoch in range(phase.epochs):
         inside = (jump for jump in jumps if epoch < jump < epoch + 1)
         yield max(value_at(rate, instant, phase.epochs) for instant in (epoch, *inside, epoch + 1))

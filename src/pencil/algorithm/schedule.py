@@ -14,7 +14,7 @@ from pencil.algorithm.checks import require, require_amount
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearSchedule:
     """From ``start`` to ``end`` in a straight line over the phase (Table 1: λ 3000 → 0)."""
 
     start: float
@@ -25,13 +25,13 @@ class Linear:
         """The value after ``elapsed`` of ``epochs`` epochs."""
         return self.start + (self.end - self.start) * _fraction(elapsed, epochs)
 
-    def scaled(self, factor: float) -> Linear:
+    def scaled(self, factor: float) -> LinearSchedule:
         """The same course in other units."""
         return replace(self, start=self.start * factor, end=self.end * factor)
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineSchedule:
     """From ``start`` to ``end`` along half a cosine."""
 
     start: float
@@ -43,13 +43,13 @@ class Cosine:
         remaining = (1 + math.cos(math.pi * _fraction(elapsed, epochs))) / 2
         return self.end + (self.start - self.end) * remaining
 
-    def scaled(self, factor: float) -> Cosine:
+    def scaled(self, factor: float) -> CosineSchedule:
         """The same course in other units."""
         return replace(self, start=self.start * factor, end=self.end * factor)
 
 
 @dataclass(frozen=True)
-class Piecewise:
+class PiecewiseSchedule:
     """``values[i]`` until ``boundaries[i]`` epochs of the phase have passed (Sec. 4.2: 0.2, /10 at 40 and 80)."""
 
     values: tuple[float, ...]
@@ -70,12 +70,12 @@ class Piecewise:
         """The value after ``elapsed`` epochs."""
         return self.values[sum(elapsed >= boundary for boundary in self.boundaries)]
 
-    def scaled(self, factor: float) -> Piecewise:
+    def scaled(self, factor: float) -> PiecewiseSchedule:
         """The same course in other units."""
         return replace(self, values=tuple(value * factor for value in self.values))
 
 
-Schedule = float | Linear | Piecewise | Cosine
+Schedule = float | LinearSchedule | PiecewiseSchedule | CosineSchedule
 
 
 def value_at(schedule: Schedule, elapsed: float, epochs: float) -> float:
@@ -96,7 +96,7 @@ def extremes(schedule: Schedule) -> tuple[float, ...]:
     """Values that the schedule takes or nears, the least and the greatest among them."""
     if isinstance(schedule, int | float):
         return (schedule,)
-    return schedule.values if isinstance(schedule, Piecewise) else (schedule.start, schedule.end)
+    return schedule.values if isinstance(schedule, PiecewiseSchedule) else (schedule.start, schedule.end)
 
 
 def require_rate(field: str, schedule: Schedule) -> None:

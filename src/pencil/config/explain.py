@@ -14,7 +14,8 @@ SCHEDULES = ("linear", "piecewise", "cosine")
 MOST_DETAILS, MOST_LINES = 300, 40  # a file of somebody else may hold a million mistakes
 MOST_SHOWN = 200  # characters of a value
 _PLAIN = {"float", "int"}
-_BRANCHES = {*_PLAIN, *(name.capitalize() for name in SCHEDULES)}
+_MEMBERS = {f"{kind.capitalize()}Schedule": kind for kind in SCHEDULES}  # pydantic's name of each kind
+_BRANCHES = {*_PLAIN, *_MEMBERS}
 _WORDS = {
     "float_type": "should be a number",
     "finite_number": "should be finite",
@@ -71,7 +72,7 @@ def _schedule_lines(
     elif value["kind"] not in SCHEDULES:
         word = str(value["kind"])
         yield f"{_dotted(place)}.kind: {_shown(value['kind'])} is unknown{_hint(word, SCHEDULES)}"
-    elif member.lower() == value["kind"]:
+    elif _MEMBERS.get(member) == value["kind"]:
         yield _sentence(detail, path, table, schema)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from pencil.algorithm import Cosine, Linear, Pencil, Piecewise
+from pencil.algorithm import CosineSchedule, LinearSchedule, Pencil, PiecewiseSchedule
 from pencil.algorithm.checks import LARGEST
 from pencil.algorithm.schedule import extremes
 from pencil.errors import DataError
@@ -40,7 +40,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_rate(value: Any) -> bool:
-    if isinstance(value, Cosine | Linear | Piecewise):
+    if isinstance(value, CosineSchedule | LinearSchedule | PiecewiseSchedule):
         return all(map(_is_number, extremes(value)))
     return _is_number(value)
 
@@ -61,7 +61,7 @@ def _is_method(value: Any) -> bool:
 
 _ANYTHING: tuple[Callable[[Any], bool], str] = (lambda value: True, "anything")
 _NUMBER = f"a number from 0 to {LARGEST:,.0f}"
-_RATE = f"{_NUMBER}, or a schedule such as pencil.Cosine(0.02, 0.001)"
+_RATE = f"{_NUMBER}, or a schedule such as pencil.CosineSchedule(0.02, 0.001)"
 _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "head": (_among("linear", "mlp"), "'linear' or 'mlp'; for a network of your own give module"),
     "hidden": (_are_widths, "widths of hidden layers, such as (256,)"),

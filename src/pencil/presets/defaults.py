@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pencil.algorithm import Cosine, Pencil, Phase, three_phases
+from pencil.algorithm import CosineSchedule, Pencil, Phase, three_phases
 from pencil.config import RunConfig
 from pencil.config.schema import (
     CifarData,
@@ -77,9 +77,9 @@ def _small_images(
         # Labels are corrected by a network whose learning rate has come down: before that it knows far less. L_c is
         # about K = 10 times cross entropy where labels are nearly hard, so the rates after that are small.
         phases=(
-            Phase(name="backbone", epochs=8, learning_rate=Cosine(0.1, 0.001)),
+            Phase(name="backbone", epochs=8, learning_rate=CosineSchedule(0.1, 0.001)),
             Phase(name="correction", epochs=4, learning_rate=0.002),
-            Phase(name="finetune", epochs=3, learning_rate=Cosine(0.004, 0.0)),
+            Phase(name="finetune", epochs=3, learning_rate=CosineSchedule(0.004, 0.0)),
         ),
         optimizer=Optimizer(momentum=0.9, weight_decay=5e-4),
         train=Train(batch_size=128, precision="auto", channels_last=True),

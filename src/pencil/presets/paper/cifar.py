@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pencil.algorithm import Linear, Pencil, Piecewise, Schedule, three_phases
+from pencil.algorithm import LinearSchedule, Pencil, PiecewiseSchedule, Schedule, three_phases
 from pencil.config import RunConfig
 from pencil.config.schema import CifarData, Model, Noise, Optimizer, RateNoise, Train
 from pencil.data import Augment
@@ -38,8 +38,8 @@ ASYMMETRIC = {
     10: Row(0.06, 0.1, 0.4, 600.0),
     20: Row(0.06, 0.1, 0.4, 600.0),
     30: Row(0.06, 0.1, 0.4, 600.0),
-    40: Row(0.03, 0.0, 0.4, Linear(3000.0, 0.0)),
-    50: Row(0.03, 0.0, 0.4, Linear(4000.0, 0.0)),
+    40: Row(0.03, 0.0, 0.4, LinearSchedule(3000.0, 0.0)),
+    50: Row(0.03, 0.0, 0.4, LinearSchedule(4000.0, 0.0)),
 }
 ONE_FOR_ALL = Row(0.35, 0.1, 0.4, 10_000.0)
 """Sec. 4.2: CIFAR-100's, the same for every noise."""
@@ -70,7 +70,7 @@ def cifar(path: str, *, data: Any, model: str, row: Row, noise: Noise, num_class
             130,
             120,
             learning_rate=row.learning_rate,
-            finetune_rate=Piecewise((0.2, 0.02, 0.002), (40, 80)),
+            finetune_rate=PiecewiseSchedule((0.2, 0.02, 0.002), (40, 80)),
         ),
         optimizer=Optimizer(momentum=0.9, weight_decay=1e-4),
         train=Train(batch_size=BATCH, precision="bf16", channels_last=True),
@@ -84,7 +84,7 @@ def _cifar10(kind: str, rate: int, row: Row) -> Experiment:
         title=f"Table {table}, PENCIL at {kind} {rate} %: CIFAR-10, PreAct ResNet-32, settings of Table 1.",
         choices=(
             choices.REFERENCE if row.alpha else choices.NO_PULL,
-            *((choices.LAMBDA_FALLS,) if isinstance(row.lambda_, Linear) else ()),
+            *((choices.LAMBDA_FALLS,) if isinstance(row.lambda_, LinearSchedule) else ()),
             *_choices(kind),
         ),
         make=partial(cifar, data="cifar10", model="preact_resnet32", row=row, noise=noise, num_classes=10),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pencil.algorithm import Pencil, Phase, Piecewise
+from pencil.algorithm import Pencil, Phase, PiecewiseSchedule
 from pencil.config import RunConfig
 from pencil.config.schema import ImagesData, Model, Optimizer, Train
 from pencil.data import Augment
@@ -28,7 +28,7 @@ def clothing1m(path: str) -> RunConfig:
         ),
         model=Model(name="torchvision:resnet50", args={"weights": "IMAGENET1K_V1"}),
         method=Pencil.from_paper(
-            lambda_=Piecewise((3000.0, 500.0), (5,)),
+            lambda_=PiecewiseSchedule((3000.0, 500.0), (5,)),
             alpha=0.08,
             beta=0.8,
             batch_size=BATCH,
@@ -38,7 +38,7 @@ def clothing1m(path: str) -> RunConfig:
         phases=(
             Phase(name="backbone", epochs=5, learning_rate=1.6e-3),
             Phase(name="correction", epochs=10, learning_rate=8e-4),
-            Phase(name="finetune", epochs=10, learning_rate=Piecewise((5e-4, 5e-5), (5,))),
+            Phase(name="finetune", epochs=10, learning_rate=PiecewiseSchedule((5e-4, 5e-5), (5,))),
         ),
         optimizer=Optimizer(momentum=0.9, weight_decay=1e-3),
         train=Train(batch_size=BATCH, precision="bf16", channels_last=True, workers=8),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from pencil.algorithm import Pencil, Piecewise, three_phases
+from pencil.algorithm import Pencil, PiecewiseSchedule, three_phases
 from pencil.config import RunConfig
 from pencil.config.schema import ImagesData, Model, Optimizer, Train
 from pencil.data import Augment
@@ -31,7 +31,7 @@ def cub200(path: str, *, lambda_: int, alpha: float) -> RunConfig:
             form="reference",
         ),
         phases=three_phases(
-            35, 65, 60, learning_rate=2e-3, finetune_rate=Piecewise((1e-3, 1e-4, 1e-5), (20, 40))
+            35, 65, 60, learning_rate=2e-3, finetune_rate=PiecewiseSchedule((1e-3, 1e-4, 1e-5), (20, 40))
         ),
         optimizer=Optimizer(momentum=0.9, weight_decay=1e-4),
         train=Train(batch_size=BATCH, precision="bf16", channels_last=True, workers=8),
