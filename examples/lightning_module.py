@@ -31,9 +31,9 @@ class Net(LightningModule):  # type: ignore[misc]  # mypy skips Lightning
         return logits
 
     def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
-        """The loss of a batch of points and their rows."""
-        points, rows = batch
-        return self.learner.loss(self(points), rows)  # 2: in place of the criterion
+        """The loss of a batch of points and their row numbers."""
+        points, indices = batch
+        return self.learner.loss(self(points), indices)  # 2: in place of the criterion
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """The phases set its learning rate."""

@@ -38,10 +38,10 @@ def main() -> tuple[float, float]:
     learner = LabelLearner(Pencil(), noisy, phases)  # 1: the method, the labels, the plan
     for _ in learner.epochs():  # 2: sets the clock
         optimizer.param_groups[0]["lr"] = learner.learning_rate
-        for step, rows in enumerate(torch.randperm(len(points)).split(64)):
+        for step, indices in enumerate(torch.randperm(len(points)).split(64)):
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                logits = model(points[rows])
-            loss = learner.loss(logits, rows)  # 3: instead of your criterion
+                logits = model(points[indices])
+            loss = learner.loss(logits, indices)  # 3: instead of your criterion
             (loss / ACCUMULATE).backward()
             if step % ACCUMULATE == ACCUMULATE - 1:
                 optimizer.step()

@@ -23,7 +23,7 @@ CLASSES, WORDS, LENGTH = 4, 80, 12
 
 
 class Sentences(Dataset[dict[str, Any]]):
-    """Items with the number of their row."""
+    """Items with their row number."""
 
     def __init__(self, words: Tensor) -> None:
         self.words = words
@@ -32,7 +32,7 @@ class Sentences(Dataset[dict[str, Any]]):
         return len(self.words)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"input_ids": self.words[index], "row": index}
+        return {"input_ids": self.words[index], "index": index}
 
 
 def noisy_sentences(count: int = 640, rate: float = 0.3) -> tuple[Tensor, Tensor, Tensor]:

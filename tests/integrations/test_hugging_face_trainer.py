@@ -30,16 +30,16 @@ class Wrapped(nn.Module):
 
 
 class Items(Dataset):
-    def __init__(self, parts, with_rows=True):
+    def __init__(self, parts, with_index=True):
         self.inputs, self.given = parts.inputs, parts.learner.given.hard
-        self.with_rows = with_rows
+        self.with_index = with_index
 
     def __len__(self):
         return len(self.inputs)
 
     def __getitem__(self, index):
         item = {"inputs": self.inputs[index], "labels": int(self.given[index])}
-        return {**item, "row": index} if self.with_rows else item
+        return {**item, "index": index} if self.with_index else item
 
 
 class Order(torch.utils.data.Sampler):
@@ -125,8 +125,8 @@ def test_what_cannot_be_done_is_said(make_parts, tmp_path):
     mixing = LabelLearner(DivideMix(), parts.learner.given, parts.learner.phases)
     with pytest.raises(ConfigError, match="mixes examples"):
         fit(parts, tmp_path, learner=mixing)
-    with pytest.raises(DataError, match="an item has no 'row'"):
-        fit(parts, tmp_path, cls=LabelTrainer, data=Items(parts, with_rows=False))
+    with pytest.raises(DataError, match="an item has no 'index'"):
+        fit(parts, tmp_path, cls=LabelTrainer, data=Items(parts, with_index=False))
 
 
 def test_evaluation_is_the_models_own(make_parts, tmp_path):

@@ -114,7 +114,7 @@ def test_accumulated_gradients_give_the_same_labels_but_for_rounding(make_parts,
 def test_the_module_may_keep_its_own_learning_rate(make_parts, tmp_path):
     parts = make_parts()
     net = Net(parts.network, parts.learner, rate=0.125)
-    trainer = trainer_of([LabelCallback(parts.learner, learning_rate=False)], tmp_path)
+    trainer = trainer_of([LabelCallback(parts.learner, phase_rate=False)], tmp_path)
     trainer.fit(net, Loader(parts))
     assert trainer.optimizers[0].param_groups[0]["lr"] == 0.125
 

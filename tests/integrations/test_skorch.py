@@ -97,11 +97,11 @@ def test_rows_held_out_keep_their_labels_and_score(given):
     values, noisy, true = given
     net = small_net(train_split=ValidSplit(5, stratified=True)).fit(values, noisy)
     split, _ = net.get_split_datasets(values, noisy)
-    held_out = np.setdiff1d(np.arange(len(noisy)), split.rows)
+    held_out = np.setdiff1d(np.arange(len(noisy)), split.indices)
     learned = net.learner_.labels()
     assert len(held_out) == 40
     assert np.array_equal(learned.suggested.numpy()[held_out], noisy[held_out])
-    assert (learned.suggested.numpy()[split.rows] == true[split.rows]).mean() > 0.95
+    assert (learned.suggested.numpy()[split.indices] == true[split.indices]).mean() > 0.95
     assert {"valid_acc", "valid_loss", "train_loss"} <= set(net.history[-1])
 
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_done_is_said(given):
     values, noisy, _ = given
     with pytest.raises(ConfigError, match="mixes examples"):
         LabelNet(Small, DivideMix(), PHASES, verbose=0).fit(values, noisy)
-    with pytest.raises(DataError, match="none before fit"):
+    with pytest.raises(DataError, match="call fit first"):
         _ = small_net().initialize().learner_
     with pytest.raises(DataError, match="y: is None"):
         small_net().fit(

@@ -1,4 +1,4 @@
-"""Labels learned beside Hugging Face's Trainer (extra ``transformers``): a mixin, and a column ``row`` in the data.
+"""Labels learned beside Hugging Face's Trainer (extra ``transformers``): a mixin, and a column ``index`` in the data.
 
     trainer = LabelTrainer(learner=learner, model=model, args=args, train_dataset=data)
     trainer.train()                                   # or train(resume_from_checkpoint=True)
@@ -6,7 +6,7 @@
 
 A trainer of your own: ``class Mine(LabelMixin, MyTrainer)``.
 
-Every item to train on tells its number under ``row``. Checkpoint folders hold the labels as safetensors.
+Every training item has its row number under ``index``. Checkpoint folders hold the labels as safetensors.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from pencil.integrations.beside import (
 )
 
 transformers = need("transformers", extra="transformers", purpose="learn labels in Hugging Face's Trainer")
-ROW = "row"
+INDEX = "index"
 
 
 class PhaseRates(LRScheduler):
-    """The learning rate that the phases plan for each optimiser step, in every group of parameters."""
+    """The learning rate of the phases at each optimiser step, for every group of parameters."""
 
     def __init__(self, optimizer: Optimizer, learner: LabelLearner, steps: int) -> None:
         self._plan = (learner.phases, steps)
         super().__init__(optimizer)
 
     def get_lr(self) -> list[float | Tensor]:
-        """The rate at the step that comes next."""
+        """The rate at the next step."""
         phases, steps = self._plan
         epoch, done = divmod(self.last_epoch, steps)
         return [moment_at(phases, epoch + done / steps).learning_rate] * len(self.optimizer.param_groups)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands; the plan is the learner's."""
+        """The step count; the phases are the learner's."""
         return {"last_epoch": self.last_epoch}
 
 
 class LabelMixin:
-    """Before ``Trainer`` among the bases of a class.
+    """Learns labels in a ``Trainer``; list it before ``Trainer`` among the bases of a class.
 
     Args:
-        learner: The labels; it takes the place of the model's own loss in training.
-        phase_rate: Whether the phases set the learning rate, in place of ``lr_scheduler_type``.
-        survey: Batches of (inputs as a dict, rows) that hold every row once, for methods that look at all together.
+        learner: The labels; its loss replaces the model's own in training.
+        phase_rate: Whether the phases set the learning rate; if not, ``lr_scheduler_type`` does.
+        survey: Batches of (inputs as a dict, indices) with every row once, for methods that look at all rows together.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class LabelMixin:
     ) -> Any:
         """The learner's loss in training; the model's own in evaluation."""
         if not model.training:
-            inputs = {name: value for name, value in inputs.items() if name != ROW}
+            inputs = {name: value for name, value in inputs.items() if name != INDEX}
             return super().compute_loss(model, inputs, return_outputs, **rest)  # type: ignore[misc]
-        if ROW not in inputs:
-            raise DataError(f"train_dataset: an item has no {ROW!r}; add its number as a column of this name")
-        known = {name: value for name, value in inputs.items() if name not in (ROW, "labels")}
+        if INDEX not in inputs:
+            raise DataError(f"train_dataset: an item has no {INDEX!r}; add its row number under this name")
+        known = {name: value for name, value in inputs.items() if name not in (INDEX, "labels")}
         outputs = model(**known)
-        loss = self.learner.loss(_logits(outputs), inputs[ROW])
+        loss = self.learner.loss(_logits(outputs), inputs[INDEX])
         return (loss, outputs) if return_outputs else loss
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """The phases' rates, where they shall rule."""
+        """The phases' rates with ``phase_rate``, else the Trainer's own scheduler."""
         if self.phase_rate:
             own: Any = self
             own.lr_scheduler = PhaseRates(optimizer or own.optimizer, self.learner, self.steps_per_epoch())
@@ -108,8 +108,8 @@ class LabelMixin:
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()  # type: ignore[misc]
         own: Any = self
-        if ROW not in own._signature_columns:
-            own._signature_columns.append(ROW)
+        if INDEX not in own._signature_columns:
+            own._signature_columns.append(INDEX)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
@@ -117,7 +117,7 @@ class LabelMixin:
 
 
 class _Timer(transformers.TrainerCallback):  # type: ignore[misc, name-defined]  # a base that mypy does not see
-    """Tells the learner the time before a step and its end after it, and saves its labels."""
+    """Sets the learner's clock before a step, writes its labels after it, and saves them in checkpoints."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer

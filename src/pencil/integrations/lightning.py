@@ -4,8 +4,8 @@
 
     class Net(LightningModule):
         def training_step(self, batch, index):
-            inputs, rows = batch                              # rows: which examples these are
-            return learner.loss(self(inputs), rows)           # in place of the criterion
+            inputs, indices = batch                           # indices: the row numbers of these examples
+            return learner.loss(self(inputs), indices)        # in place of the criterion
 
     Trainer(max_epochs=total_epochs(phases), callbacks=[LabelCallback(learner)]).fit(net, loader)
     learner.labels()
@@ -38,20 +38,20 @@ Callback: Any = need(
 
 
 class LabelCallback(Callback):  # type: ignore[misc]  # a base that mypy does not see
-    """Keeps a learner in time with Lightning's Trainer, writes its labels, and keeps them in checkpoints.
+    """Sets a learner's clock from Lightning's Trainer, writes its labels, and stores them in checkpoints.
 
     Args:
         learner: The labels.
-        learning_rate: Whether the phases set the learning rate of every optimiser; else it is the module's own affair.
-        survey: Batches of (inputs, rows) that hold every row once, for methods that look at all rows together; the
+        phase_rate: Whether the phases set the learning rate of every optimiser; if not, the module sets it.
+        survey: Batches of (inputs, indices) with every row once, for methods that look at all rows together; the
             module is called with the inputs.
     """
 
     def __init__(
-        self, learner: LabelLearner, *, learning_rate: bool = True, survey: Batches | None = None
+        self, learner: LabelLearner, *, phase_rate: bool = True, survey: Batches | None = None
     ) -> None:
         self.learner = learner
-        self.learning_rate = learning_rate
+        self.phase_rate = phase_rate
         self.survey = survey
         self._steps = 0
 
@@ -61,11 +61,11 @@ class LabelCallback(Callback):  # type: ignore[misc]  # a base that mypy does no
         require_fit(self.learner, self.survey, epochs=epochs, processes=trainer.world_size)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Where a resumed training stands."""
+        """Start counting at the step where training resumes."""
         self._steps = trainer.global_step
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Tell the time; before an epoch's first batch survey, at every one set the learning rate."""
+        """Set the clock and the learning rate; before an epoch's first batch, survey all rows."""
         together = trainer.accumulate_grad_batches
         batches = trainer.num_training_batches
         steps = -(-int(batches) // together) if math.isfinite(batches) else 0
@@ -75,11 +75,11 @@ class LabelCallback(Callback):  # type: ignore[misc]  # a base that mypy does no
             survey_rows(
                 self.learner, pl_module, lambda inputs: _logits(trainer, inputs), lambda: self.survey or ()
             )
-        if self.learning_rate:
+        if self.phase_rate:
             set_rates(trainer.optimizers, self.learner.learning_rate)
 
     def on_train_batch_end(self, trainer: Any, *args: Any) -> None:
-        """Write the labels where the optimiser stepped; with accumulated gradients it does not after every batch."""
+        """Write the labels if the optimiser stepped; with accumulated gradients it does not after every batch."""
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
             self.learner.step()

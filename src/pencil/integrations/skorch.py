@@ -1,11 +1,11 @@
 """Labels learned inside skorch (extra ``skorch``): its classifier with a learner in place of the criterion.
 
-    net = LabelNet(Net, Pencil(), phases, lr=0.05, iterator_train__shuffle=True)   # Net's output are logits
+    net = LabelNet(Net, Pencil(), phases, lr=0.05, iterator_train__shuffle=True)   # Net returns logits
     net.fit(X, noisy_labels)
     net.predict(new_X), net.learner_.labels()
 
-The phases say how many epochs ``fit`` trains and with which learning rate. To skorch the labels are one more module:
-``save_params``, ``load_params`` and Checkpoint take ``f_labels``, and ``partial_fit`` goes on where a checkpoint was.
+The phases set how many epochs ``fit`` trains and the learning rate. skorch treats the labels as one more module:
+``save_params``, ``load_params`` and Checkpoint take ``f_labels``, and ``partial_fit`` continues from a checkpoint.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
     """skorch's ``NeuralNetClassifier``, whose training loss is a method's; validation and scores are skorch's own.
 
     Args:
-        module: The network, in any way skorch takes it; its output are logits (B, C).
+        module: The network, in any form that skorch accepts; it returns logits (B, C).
         method: What learns the labels, such as ``Pencil()``.
-        phases: The plan; it takes the place of ``max_epochs`` and, with ``phase_rate``, of ``lr``.
-        num_classes: C, where the labels do not tell.
-        phase_rate: Whether the phases set the learning rate.
+        phases: The plan; it replaces ``max_epochs`` and, with ``phase_rate``, ``lr``.
+        num_classes: C, if the labels do not show it.
+        phase_rate: Whether the phases set the learning rate; if not, ``lr`` does.
+        criterion: The loss for validation; it receives logits.
         train_split: As in skorch, but None by default: every row learns its label. Rows held out keep theirs.
-        **rest: As in skorch; the criterion scores validation and must take logits.
+        **rest: As in skorch.
 
     Attributes:
         learner_: The ``LabelLearner``; its rows are those of ``X``.
@@ -72,10 +73,10 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
 
     @property
     def learner_(self) -> LabelLearner:
-        """The learner; there is one once ``fit`` has brought the labels."""
+        """The learner, which ``fit`` makes from the labels."""
         learner = self.labels_.learner
         if learner is None:
-            raise DataError("learner_: there is none before fit, which brings the labels")
+            raise DataError("learner_: is made by fit; call fit first")
         return learner
 
     def initialize_module(self) -> LabelNet:
@@ -96,21 +97,21 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
         return self
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, Any]:
-        """skorch's, where an item to train on also tells its row."""
+        """skorch's; a training item also has its row number."""
         train, valid = super().get_split_datasets(X, y, **fit_params)
-        return WithRows(train), valid
+        return WithIndices(train), valid
 
     def run_single_epoch(
         self, iterator: Any, training: bool, prefix: str, step_fn: Any, **fit_params: Any
     ) -> None:
-        """skorch's; in training the learner is told the time first."""
+        """skorch's; in training it first sets the learner's clock."""
         batches = self._timed(iterator) if training else iterator
         super().run_single_epoch(batches, training, prefix, step_fn, **fit_params)
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Tensor:
         """The learner's loss in training."""
         if training:
-            return self.learner_.loss(y_pred, self._rows)
+            return self.learner_.loss(y_pred, self._indices)
         loss: Tensor = super().get_loss(y_pred, y_true, X=X, training=training)
         return loss
 
@@ -126,16 +127,16 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
             self.labels_.begin(LabelLearner(self.method, given, self.phases, num_classes=self.num_classes))
 
     def _timed(self, iterator: Any) -> Iterator[Any]:
-        """(inputs, labels) as skorch knows them, with the learner at the right time for each."""
+        """(inputs, labels) as skorch expects them; sets the learner's clock before each."""
         learner = self.learner_
         epoch = len(self.history) - 1  # on_epoch_begin has opened this one's
         tell_time(learner, epoch)
         survey_rows(learner, self.module_, self.infer, self._survey)
-        for done, (inputs, labels, rows) in enumerate(iterator):
+        for done, (inputs, labels, indices) in enumerate(iterator):
             tell_time(learner, epoch, done, len(iterator))
             if self.phase_rate:
                 set_rates([self.optimizer_], learner.learning_rate)
-            self._rows = rows
+            self._indices = indices
             yield inputs, labels
 
     def _survey(self) -> Iterator[tuple[Any, Tensor]]:
@@ -149,7 +150,7 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
 
 
 class Labels(nn.Module):
-    """A learner's state where skorch expects a module's. What is loaded before ``fit`` waits for the labels."""
+    """A learner's state in the form of a module. A state loaded before ``fit`` is kept until the labels arrive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,33 +158,33 @@ class Labels(nn.Module):
         self._waiting: dict[str, Tensor] = {}
 
     def begin(self, learner: LabelLearner) -> None:
-        """Now there are labels."""
+        """Set the learner, with the state that was loaded before."""
         if self._waiting:
             load_label_state(learner, self._waiting)
         self.learner, self._waiting = learner, {}
 
     def state_dict(self, *args: Any, **rest: Any) -> dict[str, Tensor]:  # type: ignore[override]  # labels, no weights
-        """The learner's."""
+        """The learner's state."""
         return self._waiting if self.learner is None else label_state(self.learner)
 
     def load_state_dict(self, state_dict: Any, *args: Any, **rest: Any) -> None:
-        """The learner's, now or once there is one."""
+        """Load the learner's state, now or when the learner is made."""
         if self.learner is None:
             self._waiting = dict(state_dict)
         else:
             load_label_state(self.learner, state_dict)
 
 
-class WithRows(Dataset[Any]):
-    """Items (inputs, label, row): the row is the item's number in the whole, also where this is a part of it."""
+class WithIndices(Dataset[Any]):
+    """Items (inputs, label, index), where the index is the row number in the whole data set, also of a subset."""
 
     def __init__(self, items: Any) -> None:
         self.items = items
-        self.rows = items.indices if isinstance(items, Subset) else range(len(items))
+        self.indices = items.indices if isinstance(items, Subset) else range(len(items))
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __getitem__(self, index: int) -> tuple[Any, Any, int]:
         inputs, label = self.items[index]
-        return inputs, label, int(self.rows[index])
+        return inputs, label, int(self.indices[index])
