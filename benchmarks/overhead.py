@@ -15,7 +15,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from common import finish
@@ -64,7 +63,7 @@ def step_ratio(classes: int, repeats: int) -> float:
     return statistics.median(times[1::2]) / statistics.median(times[::2])
 
 
-def training_steps(method: Method[Any], classes: int) -> Iterator[None]:
+def training_steps(method: Method, classes: int) -> Iterator[None]:
     """Whole training steps, one per ``next``: forward, loss, backward, optimiser, labels."""
     examples = random_examples(classes)
     model = RUNTIME.place(build_model("preact_resnet32", num_classes=classes, input_shape=(3, 32, 32)))

@@ -5,9 +5,9 @@ import pytest
 from pencil.errors import (
     ConfigError,
     DataError,
-    FlipWarning,
     MissingExtraError,
     PencilError,
+    PlanWarning,
     RunError,
     did_you_mean,
 )
@@ -19,7 +19,7 @@ def test_everything_a_user_can_fix_is_one_kind_of_error(error):
 
 
 def test_a_flip_certificate_is_a_warning():
-    assert issubclass(FlipWarning, UserWarning)
+    assert issubclass(PlanWarning, UserWarning)
 
 
 def test_did_you_mean_says_nothing_when_nothing_is_near():

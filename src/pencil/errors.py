@@ -34,8 +34,8 @@ class MissingExtraError(PencilError):
     """An optional package is needed; the message carries the pip command."""
 
 
-class FlipWarning(UserWarning):
-    """A certificate: with these settings no label can flip."""
+class PlanWarning(UserWarning):
+    """The method makes no sense with the phases of this run, such as where no label can flip."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -49,6 +50,19 @@ def test_a_run_is_carried_out_measured_and_trimmed(configs, tmp_path, method, de
     assert not (folder / "checkpoints").exists()
     assert not (folder / "labels").exists()
     assert carry_out(config, folder, keep=False) == found
+
+
+def test_dividemix_on_two_classes_is_no_label_learner(configs, tmp_path):
+    """Its rows have as many values as there are classes, but they are losses."""
+    values = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    truth = (values[:, 0] > 0).astype(np.int64)
+    np.savez(tmp_path / "two.npz", X=values, y=truth, X_test=values[:8], y_test=truth[:8])
+    table = configs["pencil"].table()
+    table["data"] |= {"path": str(tmp_path / "two.npz")}
+    table |= {"method": {"name": "dividemix"}, "model": {"name": "pair", "args": {"name": "linear"}}}
+    found = carry_out(type(configs["pencil"]).of(table), tmp_path / "run", keep=False)
+    assert found["detector"] == "network"
+    assert found["labels_after"] == found["labels_before"]
 
 
 def test_kept_a_run_has_its_checkpoints_and_labels_and_can_be_measured_again(configs, tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pencil.engine.checkpoint import damage
-from pencil.errors import FlipWarning
-from pencil.methods import AnyMethod, CoTeaching, DivideMix
+from pencil.errors import PlanWarning
+from pencil.methods import BuiltIn, CoTeaching, DivideMix
 
 QUICK = ("--epochs", "1,6,1", "--quiet", "--set", "train.batch_size=10", "--set", "checkpoint.steps=3")
 TOO_FAST = ("backbone", "correction", "finetune")
@@ -34,8 +34,8 @@ def assert_stopped(out, told):
     return [path.name for path in found]
 
 
-@pytest.mark.filterwarnings(f"ignore::{FlipWarning.__module__}.{FlipWarning.__name__}")
-@pytest.mark.parametrize("method", get_args(AnyMethod), ids=lambda method: method.__name__)
+@pytest.mark.filterwarnings(f"ignore::{PlanWarning.__module__}.{PlanWarning.__name__}")
+@pytest.mark.parametrize("method", get_args(BuiltIn), ids=lambda method: method.__name__)
 def test_a_learning_rate_that_is_too_large_stops_every_method(main_program, points, tmp_path, method):
     out, rates = tmp_path / "run", [f"phases.{phase}.learning_rate=1e6" for phase in TOO_FAST]
     words = ("train", points, "--out", out, "--method", method().name, *QUICK, *settings(method, *rates))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from pencil.config import RunConfig, assign
 from pencil.errors import ConfigError
-from pencil.methods import AnyMethod
+from pencil.methods import BuiltIn
 from pencil.presets import preset
 
 BASE = preset("features", "faces.npz").table()
 ABSENT = object()
-METHODS = sorted(method.name for method in get_args(AnyMethod))
+METHODS = sorted(method.name for method in get_args(BuiltIn))
 
 
 def table_with(changes):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pencil.cli.main import cli
-from pencil.errors import FlipWarning
+from pencil.errors import PlanWarning
 from pencil.run import RunDirectory
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def command(words: list[str], where: str) -> None:
 
 def status_of(words: list[str]) -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FlipWarning)  # few epochs cannot flip a label, and say so
+        warnings.simplefilter("ignore", PlanWarning)  # few epochs cannot flip a label, and say so
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # few cores
         try:
             cli.main(words, prog_name="pencil", standalone_mode=False)

@@ -12,7 +12,7 @@ from pencil.data import EpochSampler
 from pencil.data.sampler import Stretch
 from pencil.engine import Runtime
 from pencil.engine.checkpoint import from_bytes, to_bytes
-from pencil.engine.learner import Written
+from pencil.engine.learner import LabelChanges
 from pencil.engine.progress import Progress, Tally
 
 COUNT = 24
@@ -69,7 +69,7 @@ def test_each_of_two_networks_counts_as_a_forward_pass():
 
 def test_written_labels_add_up():
     tally = Tally()
-    for written in (Written(5, 2), Written(), Written(3, 3)):
+    for written in (LabelChanges(5, 2), LabelChanges(), LabelChanges(3, 3)):
         tally.count_labels(written)
     assert tally == Tally(moved=8, changed=5)
 
@@ -78,7 +78,7 @@ def test_alone_the_sums_of_all_ranks_are_ones_own_and_a_copy():
     tally = counted()
     everyone = tally.of_all_ranks(Runtime(device=CPU))
     assert everyone == tally
-    everyone.count_labels(Written(1, 1))
+    everyone.count_labels(LabelChanges(1, 1))
     assert tally == counted()
 
 

@@ -11,7 +11,7 @@ from pencil.algorithm import Pencil, Phase, start_label_logits, three_phases, up
 from pencil.algorithm.losses import classification_loss, cross_entropy, network_loss
 from pencil.algorithm.schedule import LinearSchedule
 from pencil.engine import LabelLearner
-from pencil.engine.learner import Written
+from pencil.engine.learner import LabelChanges
 from pencil.errors import DataError, NotFiniteError
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
@@ -173,7 +173,7 @@ def test_labels_move_at_the_step_and_not_before():
     assert torch.equal(rows_of(learner), start)
     assert learner.step().moved == 2
     assert not torch.equal(rows_of(learner), start)
-    assert learner.step() == Written(moved=0, changed=0)
+    assert learner.step() == LabelChanges(moved=0, changed=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -217,7 +217,7 @@ def test_trusted_rows_never_move_but_others_do():
 def test_a_batch_of_trusted_rows_alone_moves_nothing():
     learner = correcting(trusted=torch.ones(len(LABELS), dtype=torch.bool))
     learner.loss(random(2, CLASSES), torch.tensor([0, 1]))
-    assert learner.step() == Written(0, 0)
+    assert learner.step() == LabelChanges(0, 0)
 
 
 SOFT = torch.tensor([[0.6, 0.4, 0.0], [0.1, 0.2, 0.7], [0.0, 1.0, 0.0]])
@@ -230,7 +230,7 @@ def test_soft_labels_and_votes_are_where_training_starts(labels):
     found = learner.labels()
     assert found.given.tolist() == found.suggested.tolist() == [0, 2, 1]
     learner.loss(10 * torch.eye(3)[[1, 2, 1]], torch.arange(3))
-    assert learner.step() == Written(moved=3, changed=1)
+    assert learner.step() == LabelChanges(moved=3, changed=1)
     assert learner.labels().suggested.tolist() == [1, 2, 1]
     assert learner.labels().given.tolist() == [0, 2, 1]
 
@@ -333,7 +333,7 @@ def test_a_method_without_rows_learns_beside_no_labels():
     learner = LabelLearner(CrossEntropy(), LABELS, CORRECTING)
     logits, rows = random(3, CLASSES), torch.tensor([1, 1, 2])
     assert torch.equal(learner.loss(logits, rows), cross_entropy(logits, LABELS[rows]).mean())
-    assert learner.step() == Written(0, 0)
+    assert learner.step() == LabelChanges(0, 0)
     assert torch.equal(learner.labels().suggested, LABELS)
     assert torch.equal(learner.labels().confidence, torch.ones(len(LABELS)))
 
@@ -382,7 +382,7 @@ def test_trusted_rows_stay_in_cut_stores_and_changed_labels_are_counted():
     before = learner.label_distribution(torch.arange(5))
     logits = torch.nn.functional.one_hot((LABELS + 1) % CLASSES, CLASSES).float() * 20
     learner.loss(logits, torch.arange(len(LABELS)))
-    assert learner.step() == Written(len(LABELS) - 5, len(LABELS) - 5)
+    assert learner.step() == LabelChanges(len(LABELS) - 5, len(LABELS) - 5)
     assert torch.equal(learner.label_distribution(torch.arange(5)), before)
     assert torch.equal(learner.labels().suggested[5:], (LABELS[5:] + 1) % CLASSES)
 

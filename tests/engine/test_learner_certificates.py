@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pencil import CrossEntropy, GivenLabels, LabelLearner, Pencil, flip_certificates, three_phases
-from pencil.errors import FlipWarning
+from pencil.errors import PlanWarning
 
 STUCK = Pencil(label_rate=0.2, pull=1.0, form="printed")
 PHASES = three_phases(1, 5, 1, learning_rate=0.1, finetune_rate=0.1)
@@ -23,7 +23,7 @@ def warnings_of(method, labels, phases=PHASES):
 
 def test_every_certificate_is_a_warning_for_hard_labels():
     caught = warnings_of(STUCK, HARD)
-    assert [warning.category for warning in caught] == [FlipWarning, FlipWarning]
+    assert [warning.category for warning in caught] == [PlanWarning, PlanWarning]
     assert [str(warning.message) for warning in caught] == flip_certificates(STUCK, PHASES)
 
 

@@ -10,7 +10,7 @@ from pencil.config import RunConfig
 from pencil.engine import LabelLearner, Loop
 from pencil.engine.mixing import Blend, mixed_losses
 from pencil.errors import ConfigError, RunError
-from pencil.methods import CrossEntropy, DivideMix, Mixing, RowSurveying, Surveying
+from pencil.methods import CrossEntropy, DivideMix
 from pencil.methods.dividemix import divided_losses, given_losses, guessed_targets, sharpened
 from pencil.methods.mixture import UNSEEN
 from pencil.run.build import _check_pair
@@ -30,11 +30,11 @@ def random(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_it_meets_the_interfaces():
-    assert isinstance(DivideMix(), Mixing)
-    assert isinstance(DivideMix(), Surveying)
-    assert isinstance(DivideMix(), RowSurveying)
-    assert not isinstance(CrossEntropy(), Mixing)
+def test_it_declares_what_it_is():
+    method = DivideMix()
+    assert (method.networks, method.learns_labels, method.cut(1)) == (2, False, None)
+    assert method.mixing() is method
+    assert CrossEntropy().mixing() is None
 
 
 def test_losses_are_the_cross_entropy_of_either_network(given):
@@ -141,8 +141,8 @@ def test_a_step_without_mixing_is_refused_where_it_mixes(moment):
         DivideMix().step(random(5, 2, 3), torch.empty(5, 2), GIVEN, moment())
     with pytest.raises(ValueError, match=r"logits: \(5, 3\) must be of two networks"):
         DivideMix().step(random(5, 3), torch.empty(5, 2), GIVEN, moment("backbone"))
-    with pytest.raises(ValueError, match=r"predictions: \(5, 3\) must be of two networks"):
-        DivideMix().surveyed_rows(random(5, 3), torch.empty(5, 2), GIVEN)
+    with pytest.raises(ValueError, match=r"predictions: \(2, 3\) must be of two networks"):
+        learner_of_two().survey(look_at(random(5, 3)))
 
 
 @pytest.mark.parametrize(

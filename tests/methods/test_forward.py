@@ -11,7 +11,7 @@ from pencil.config import RunConfig
 from pencil.data import circular_matrix, symmetric_matrix
 from pencil.engine import LabelLearner, Loop
 from pencil.errors import ConfigError, RunError
-from pencil.methods import Forward, Surveying
+from pencil.methods import Forward, Survey
 from pencil.methods.forward import bins_of, estimated_transition
 from pencil.run.build import build_method
 
@@ -53,7 +53,6 @@ def test_an_estimate_is_due_once_as_correction_begins_and_the_backbone_is_cross_
     logits, given, moment
 ):
     method = Forward()
-    assert isinstance(method, Surveying)
     due = [(phase, at) for phase in ("backbone", "correction", "finetune") for at in (0.0, 1.0)]
     assert [method.survey_due(moment(*each)) for each in due] == [False, False, True, False, False, False]
     start = method.start_shared(3)
@@ -70,6 +69,13 @@ def in_batches(probs):
     return lambda: zip(torch.arange(len(probs)).split(64), probs.split(64), strict=True)
 
 
+def survey_of(probs, total=lambda values: values):
+    def seen():
+        return ((indices, batch, indices * 0) for indices, batch in in_batches(probs)())
+
+    return Survey(probs.shape[1], seen, rows=lambda: pytest.fail("asked for rows"), write=None, total=total)
+
+
 def nearest_by_sorting(probs, quantile):
     """For each class f_i of the example with a share of 1 - quantile above it."""
     above = math.floor((1 - quantile) * len(probs))
@@ -79,21 +85,21 @@ def nearest_by_sorting(probs, quantile):
 @pytest.mark.parametrize("quantile", [0.5, 0.97, 1.0])
 def test_the_anchors_are_at_the_quantile(quantile):
     probs = predictions()
-    found = estimated_transition(in_batches(probs), lambda values: values, 4, quantile)
+    found = estimated_transition(survey_of(probs), quantile)
     torch.testing.assert_close(found.sum(dim=1), torch.ones(4))
     torch.testing.assert_close(found.diagonal(), nearest_by_sorting(probs, quantile), rtol=0.008, atol=0)
 
 
 def test_the_surest_example_is_the_anchor_where_it_is_alone():
     probs = torch.tensor([[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.2, 0.1, 0.7], [0.4, 0.3, 0.3]])
-    found = estimated_transition(in_batches(probs), lambda values: values, 3, 1.0)
+    found = estimated_transition(survey_of(probs), 1.0)
     torch.testing.assert_close(found, probs[:3])
 
 
 def test_anchors_give_the_matrix_back():
     """A network that predicts noisy labels perfectly: its predictions at sure examples are the rows of T."""
     truth = torch.arange(3).repeat(20)
-    found = estimated_transition(in_batches(torch.tensor(MATRIX)[truth]), lambda values: values, 3, 0.97)
+    found = estimated_transition(survey_of(torch.tensor(MATRIX)[truth]), 0.97)
     torch.testing.assert_close(found, torch.tensor(MATRIX))
 
 
@@ -129,12 +135,12 @@ class Ranks:
 @pytest.mark.parametrize("count", [2, 3])
 def test_ranks_estimate_what_one_process_would(count):
     probs = predictions()
-    whole = estimated_transition(in_batches(probs), lambda values: values, 4, 0.97)
+    whole = estimated_transition(survey_of(probs), 0.97)
     ranks, found = Ranks(count), {}
 
     def work(rank):
-        look = in_batches(probs.tensor_split(count)[rank])
-        found[rank] = estimated_transition(look, ranks.total(rank), 4, 0.97)
+        survey = survey_of(probs.tensor_split(count)[rank], ranks.total(rank))
+        found[rank] = estimated_transition(survey, 0.97)
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(count)]
     for thread in threads:

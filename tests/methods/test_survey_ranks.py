@@ -3,22 +3,73 @@
 import os
 import shutil
 import socket
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 import torch.multiprocessing as mp
 
-from pencil.algorithm import three_phases
+from pencil.algorithm import cross_entropy, three_phases
 from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_indices
 from pencil.engine import Checkpoints, LabelLearner, Loop, Runtime, Training, whole_weights
-from pencil.methods import DivideMix, Forward
+from pencil.methods import DivideMix, Forward, Method, Step
 from pencil.models import build_model
 from pencil.stores import GivenLabels
 
 ROWS, CLASSES = 61, 4
 PHASES = three_phases(1, 2, 0, learning_rate=0.0, finetune_rate=0.0)  # the network stays as it begins
 CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Counted(Method):
+    """Learns how often each class is given, and the sum of all rows, from the label table alone."""
+
+    surveys_predictions = False
+
+    def row_width(self, num_classes):
+        return 1
+
+    def start_rows(self, given, num_classes):
+        return 1.0 + given[:, None]
+
+    def start_shared(self, num_classes):
+        return {"counts": torch.zeros(num_classes), "rows": torch.zeros(1)}
+
+    def survey_due(self, moment):
+        return True
+
+    def survey(self, survey, shared):
+        counts, rows = (torch.zeros_like(shared[name]) for name in ("counts", "rows"))
+        for indices, batch, given in survey.rows():
+            assert len(indices) == len(batch) == len(given)
+            counts += given.bincount(minlength=survey.num_classes)
+            rows += batch.sum()
+        return {"counts": survey.total(counts), "rows": survey.total(rows)}
+
+    def step(self, logits, rows, given, moment):
+        return Step(cross_entropy(logits, given), 2 * rows)
+
+
+def counted(runtime):
+    """What its surveys left, how many examples were sent forward in each epoch, and the last rows."""
+    job, epochs = training(runtime, None), []
+    job.learner = LabelLearner(Counted(), job.train.labels, PHASES)
+    job.events.listeners = [_Epochs(epochs)]
+    assert Loop(job).run()
+    return {"shared": job.learner.shared, "forward": [each["forward_passes"] for each in epochs]}
+
+
+class _Epochs:
+    def __init__(self, heard):
+        self.heard = heard
+
+    def hear(self, event):
+        if event.kind == "epoch":
+            self.heard.append(event.values)
+
+    def close(self):
+        pass
 
 
 def training(runtime, folder, **options):
@@ -72,6 +123,7 @@ def one_of_two(rank, port, folder):
     job = training(runtime, folder / "checkpoints", checkpoint_steps=3)
     assert Loop(job).run()
     torch.save(job.learner.shared["transition"], folder / f"{rank}.pt")
+    torch.save(counted(runtime), folder / f"counted-{rank}.pt")
     for kind in ("ddp", "fsdp"):
         torch.save(divided(runtime, kind), folder / f"divided-{kind}-{rank}.pt")
     runtime.stop()
@@ -94,6 +146,23 @@ def test_two_ranks_learn_what_one_process_learns(two_ranks, tmp_path):
     assert Loop(alone).run()
     torch.testing.assert_close(found[0], alone.learner.shared["transition"])
     torch.testing.assert_close(found[0].sum(dim=1), torch.ones(CLASSES))
+
+
+def test_a_survey_of_the_label_table_makes_no_forward_pass_and_is_the_same_on_two_ranks(two_ranks):
+    """Only the training passes are counted, one per example and epoch."""
+    first, second = (torch.load(two_ranks / f"counted-{rank}.pt") for rank in (0, 1))
+    alone = counted(Runtime(device=CPU))
+    assert alone["forward"] == first["forward"] == [ROWS] * 3
+    generator = torch.Generator().manual_seed(0)
+    torch.randn(ROWS, 6, generator=generator)
+    labels = torch.randint(CLASSES, (ROWS,), generator=generator)
+    assert torch.equal(alone["shared"]["counts"], labels.bincount(minlength=CLASSES).float())
+    assert float(alone["shared"]["rows"]) == float(
+        4 * (labels + 1).sum()
+    )  # twice doubled before the last survey
+    for name, value in alone["shared"].items():
+        assert torch.equal(first["shared"][name], value)
+        assert torch.equal(second["shared"][name], value)
 
 
 def test_one_process_resumes_with_what_two_ranks_learned(two_ranks, tmp_path):

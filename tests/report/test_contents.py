@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from pencil.config import RunConfig
 from pencil.report import gather, page, write_figures
 from pencil.report import source as source_module
 from pencil.report.tables import class_rows, confusions
@@ -48,6 +49,26 @@ def test_tables_of_classes_and_confusions_are_cut_to_those_with_most_changes(mak
     assert [each.count for each in confusions(report, 3)] == sorted(
         (each.count for each in confusions(report, 1000)), reverse=True
     )[:3]
+
+
+@pytest.mark.parametrize(
+    ("method", "learns", "words"),
+    [
+        ({"name": "pencil"}, True, "or raise method.label_rate"),
+        ({"name": "early_learning"}, True, "more epochs, or change [method]"),
+        ({"name": "dividemix"}, False, "train with a method that learns labels"),
+    ],
+    ids=lambda value: value.get("name") if isinstance(value, dict) else None,
+)
+def test_advice_where_nothing_changed_fits_the_method(make_run, tmp_path, method, learns, words):
+    given = torch.arange(20) % 2
+    directory = RunDirectory.open(make_run(tmp_path / "run", 10 * torch.eye(2)[given], given))
+    config = RunConfig.of(directory.config.table() | {"method": method})
+    (directory.path / "config.toml").write_text(config.toml())
+    directory.write_summary(directory.summary | {"learns_labels": learns})
+    report = gathered(directory.path, read_data=False)
+    assert words in advice(report)[0].words
+    assert any("takes every label as it was given" in each for each in story(report)) != learns
 
 
 def test_data_that_is_gone_costs_thumbnails_only(make_run, random_rows, tmp_path):

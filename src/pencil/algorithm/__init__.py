@@ -1,6 +1,10 @@
-"""PENCIL itself: losses, the closed-form label update, phases, the method, certificates. Torch and nothing else."""
+"""PENCIL itself, and the interface of all methods (``interface``): losses, label update, phases, certificates.
+
+Needs torch and nothing else.
+"""
 
 from pencil.algorithm.certificates import flip_certificates
+from pencil.algorithm.interface import Guess, Method, Mixing, Rows, Step, Survey
 from pencil.algorithm.losses import (
     Direction,
     Form,
@@ -13,7 +17,7 @@ from pencil.algorithm.losses import (
     kl_divergence,
     network_loss,
 )
-from pencil.algorithm.method import Pencil, Rows, Step, TopPencil
+from pencil.algorithm.method import Pencil, TopPencil
 from pencil.algorithm.phases import Moment, Phase, moment_at, three_phases, total_epochs
 from pencil.algorithm.schedule import (
     CosineSchedule,
@@ -24,13 +28,16 @@ from pencil.algorithm.schedule import (
     value_at,
 )
 from pencil.algorithm.top_rows import TopRows, cut
-from pencil.algorithm.update import as_distribution, start_label_logits, updated_label_logits
+from pencil.algorithm.update import as_distribution, normalized_or, start_label_logits, updated_label_logits
 
 __all__ = [
     "CosineSchedule",
     "Direction",
     "Form",
+    "Guess",
     "LinearSchedule",
+    "Method",
+    "Mixing",
     "Moment",
     "Pencil",
     "Phase",
@@ -39,6 +46,7 @@ __all__ = [
     "Schedule",
     "Shares",
     "Step",
+    "Survey",
     "TopPencil",
     "TopRows",
     "as_distribution",
@@ -52,6 +60,7 @@ __all__ = [
     "kl_divergence",
     "moment_at",
     "network_loss",
+    "normalized_or",
     "scaled",
     "start_label_logits",
     "three_phases",

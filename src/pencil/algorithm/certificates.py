@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from pencil.algorithm.method import Pencil
 from pencil.algorithm.phases import Phase
 from pencil.algorithm.schedule import PiecewiseSchedule, Schedule, value_at
+
+if TYPE_CHECKING:  # the method imports this module
+    from pencil.algorithm.method import Pencil
 
 
 def flip_certificates(method: Pencil, phases: Sequence[Phase]) -> list[str]:

@@ -1,45 +1,31 @@
 """PENCIL as a pure function: logits and label rows in, a loss and new label rows out.
 
-The method owns no table and no clock. Whoever runs it (the engine, or anybody's own loop through
-``LabelLearner``) gathers the rows of a batch, calls, and scatters what comes back.
+The method owns no table and no clock. Its caller (the engine, or a loop of your own through ``LabelLearner``) gathers
+the rows of a batch, calls ``step``, and writes the rows that it returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import ClassVar, Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pencil.algorithm.certificates import flip_certificates
 from pencil.algorithm.checks import require_amounts, require_positive
+from pencil.algorithm.interface import Method, Rows, Step
 from pencil.algorithm.losses import Direction, Form, Shares, balance_loss, cross_entropy, network_loss
-from pencil.algorithm.phases import Moment
+from pencil.algorithm.phases import Moment, Phase
 from pencil.algorithm.schedule import Schedule, require_rate, scaled
 from pencil.algorithm.top_rows import TopRows, start_top_rows, top_network_loss, updated_top_rows
 from pencil.algorithm.update import start_label_logits, updated_label_logits
 
-Rows = Tensor | TopRows
-"""A batch of rows: whole (B, W), or cut to their largest entries."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a method answers for a batch.
-
-    Attributes:
-        loss: One value per example (B,), to be averaged and differentiated by the caller.
-        rows: The rows' new values (B, W), or None where they stay as they are.
-    """
-
-    loss: Tensor
-    rows: Rows | None = None
-
 
 class Knobs(TypedDict):
-    """What the label update is told besides rows, prediction and given labels."""
+    """The settings of the label update at one moment."""
 
     label_rate: float
     pull: float
@@ -48,7 +34,7 @@ class Knobs(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pencil:
+class Pencil(Method):
     """Probabilistic end-to-end noise correction (Yi & Wu, CVPR 2019), in knobs without units.
 
     Every number is finite and at most ``checks.LARGEST``.
@@ -69,6 +55,7 @@ class Pencil:
             it; without it a learning rate means the same for every class count.
     """
 
+    learns_labels: ClassVar[bool] = True
     label_rate: Schedule = 1.0
     pull: float = 1.0
     entropy_weight: float = 0.8
@@ -105,6 +92,14 @@ class Pencil:
             divide_by_classes=True,
         )
 
+    def warnings(self, phases: Sequence[Phase], *, hard: bool) -> Sequence[str]:
+        """Why no label can flip; the proofs are for hard labels."""
+        return flip_certificates(self, phases) if hard else ()
+
+    def cut(self, k: int) -> TopPencil:
+        """PENCIL on rows cut to their ``k`` largest entries."""
+        return TopPencil(self, k)
+
     def row_width(self, num_classes: int) -> int:
         """A row is ỹ: one logit per class."""
         return num_classes
@@ -118,7 +113,7 @@ class Pencil:
         return rows.softmax(dim=1)
 
     def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
-        """The loss of a batch and its rows' new values, by the phase's rule (Sec. 3.6)."""
+        """The loss of a batch and its new rows, by the phase's rule (Sec. 3.6)."""
         return self._by_phase(
             logits,
             given,
@@ -149,7 +144,7 @@ class Pencil:
         return Step(scale * (loss(self.entropy_weight) + balance), moved())
 
     def _knobs(self, moment: Moment) -> Knobs:
-        """What the label update reads, at this moment's label rate."""
+        """The settings of the label update, at this moment's label rate."""
         return {
             "label_rate": moment.value(self.label_rate),
             "pull": self.pull,
@@ -159,15 +154,16 @@ class Pencil:
 
 
 @dataclass(frozen=True)
-class TopPencil:
+class TopPencil(Method):
     """PENCIL on rows cut to their k largest entries (``top_rows``), for many classes and many examples."""
 
+    learns_labels: ClassVar[bool] = True
     pencil: Pencil
     k: int
 
     @property
     def name(self) -> str:
-        """PENCIL all the same."""
+        """That of PENCIL on whole rows."""
         return self.pencil.name
 
     def row_width(self, num_classes: int) -> int:
@@ -183,7 +179,7 @@ class TopPencil:
         return rows.softmax()
 
     def step(self, logits: Tensor, rows: TopRows, given: Tensor, moment: Moment) -> Step:
-        """As ``Pencil.step``; with many classes f is dear, so loss and update share it."""
+        """As ``Pencil.step``; with many classes f is costly, so loss and update share it."""
         pencil = self.pencil
         log_probs = F.log_softmax(logits, dim=1)
         probs = log_probs.exp()

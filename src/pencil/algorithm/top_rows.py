@@ -47,8 +47,8 @@ class TopRows:
     def __len__(self) -> int:
         return self.values.shape[0]
 
-    def __getitem__(self, rows: Tensor) -> TopRows:
-        return TopRows(self.classes[rows], self.values[rows], self.rest[rows], self.num_classes)
+    def __getitem__(self, indices: Tensor) -> TopRows:
+        return TopRows(self.classes[indices], self.values[indices], self.rest[indices], self.num_classes)
 
     @property
     def device(self) -> torch.device:

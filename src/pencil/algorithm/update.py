@@ -33,6 +33,13 @@ def as_distribution(given: Tensor, num_classes: int) -> Tensor:
     return F.one_hot(given.long(), num_classes).float()
 
 
+def normalized_or(values: Tensor, otherwise: Tensor) -> Tensor:
+    """Non-negative values (B, C) divided by their sums; where a sum is (nearly) zero, that row of ``otherwise``."""
+    sums = values.sum(dim=1, keepdim=True)
+    tiny = torch.finfo(values.dtype).tiny  # below it numbers lose their digits
+    return torch.where(sums >= tiny, values / sums.clamp_min(tiny), otherwise.to(values.dtype))
+
+
 def start_label_logits(given: Tensor, num_classes: int, initial_gap: float = 10.0) -> Tensor:
     """Eq. 8, ỹ = K ŷ, for hard labels; for soft ones its exact continuation ỹ = log(1 + ŷ (e^K - 1)).
 

@@ -71,7 +71,7 @@ def _labels(
 ) -> dict[str, Any]:
     """Right labels before and after, and how well wrong ones are found; None where the truth is not known."""
     truth, given = examples.reference, examples.labels.hard
-    learns = learns_labels(config, examples.num_classes)
+    learns = config.method.learns_labels
     detector = "labels" if learns else "network"
     if truth is None:
         unknown = ("labels_before", "labels_after", "precision", "recall", "f1")
@@ -83,11 +83,6 @@ def _labels(
         "labels_after": _share((suggested if learns else given) == truth),
         **detection(given != truth, suggested != given),
     }
-
-
-def learns_labels(config: RunConfig, num_classes: int) -> bool:
-    """Whether the method keeps a belief about every class per example; the others hand back the given labels."""
-    return config.method.row_width(num_classes) >= num_classes
 
 
 def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:

@@ -23,7 +23,7 @@ from pencil.data.noise import ROW_TOLERANCE
 from pencil.data.sampler import WINDOW
 from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.errors import ConfigError
-from pencil.methods import AnyMethod
+from pencil.methods import BuiltIn
 from pencil.reading import MB, read_text
 from pencil.results.judged import VerdictRule
 from pencil.stores.choice import GRAMMAR as STORES
@@ -259,7 +259,7 @@ class RunConfig(Section):
     seed: Seed = Field(default=0, description="of noise, splits, weights, order and augmentation")
     data: Data
     model: Model
-    method: Annotated[AnyMethod, Field(discriminator="name")] = Pencil()
+    method: Annotated[BuiltIn, Field(discriminator="name")] = Pencil()
     phases: tuple[Phase, ...] = Field(min_length=1)
     optimizer: Optimizer = Optimizer()
     train: Train = Train()

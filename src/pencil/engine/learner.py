@@ -1,11 +1,11 @@
-"""A method, its label rows and its clock in one object: what a training loop holds on to.
+"""A method, its label rows and its clock in one object, for any training loop.
 
-The engine's loop uses exactly this object, and so can anybody's own:
+The engine's loop uses exactly this object, and so can your own:
 
     learner = LabelLearner(Pencil(), noisy_labels, phases)      # 1
     for epoch in learner.epochs():                              # 2
-        for images, rows in loader:
-            loss = learner.loss(model(images), rows)            # 3
+        for images, indices in loader:
+            loss = learner.loss(model(images), indices)         # 3
             loss.backward()
             optimizer.step()
             learner.step()                                      # 4
@@ -24,26 +24,31 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import (
+    Guess,
+    Method,
+    Mixing,
     Moment,
-    Pencil,
     Phase,
     Rows,
     Step,
-    TopPencil,
+    Survey,
     TopRows,
-    flip_certificates,
     moment_at,
     total_epochs,
 )
 from pencil.engine.finite import entries, is_finite
-from pencil.errors import ConfigError, DataError, FlipWarning, NotFiniteError
-from pencil.methods import Guess, Look, Method, Mixing, RowSurveying, Surveying, Total
-from pencil.stores import GivenLabels, RowStore, StoreChoice, rows_at_once
+from pencil.errors import ConfigError, DataError, NotFiniteError, PlanWarning
+from pencil.stores import Flags, GivenLabels, Labels, RowStore, StoreChoice, rows_at_once
+
+Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
+"""One pass over this rank's examples without training: (indices (B,), predictions (B, C)) on the CPU.
+
+Of a model of N networks the predictions are (B, N, C)."""
 
 
 @dataclass(frozen=True)
 class LearnedLabels:
-    """What a run believes about some rows' labels.
+    """The labels that a run believes in, of some rows.
 
     Attributes:
         given: (N,) int64, the class that came with the example.
@@ -57,8 +62,8 @@ class LearnedLabels:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a step wrote.
+class LabelChanges:
+    """How many label rows a step wrote.
 
     Attributes:
         moved: Rows that were written.
@@ -73,8 +78,8 @@ class Written:
 class _Visit:
     """Rows that wait for ``step`` to be written."""
 
-    rows: Tensor
-    values: Rows
+    indices: Tensor
+    rows: Rows
 
 
 class LabelLearner:
@@ -82,23 +87,23 @@ class LabelLearner:
 
     Args:
         method: What turns logits and label rows into a loss and new rows.
-        labels: ŷ: class indices (N,), soft labels or votes (N, C), or ``GivenLabels``.
+        labels: ŷ: classes (N,), soft labels or votes (N, C), or ``GivenLabels``.
         phases: The plan of the run; see ``three_phases``.
-        num_classes: C, where the labels do not tell.
+        num_classes: C, where it is not the largest class plus 1.
         trusted: (N,) bool, rows whose given label is right and stays.
         store: Where rows live: ``dense``, ``dense:mapped``, ``top:8``, ``top:8:mapped`` (see ``stores.choice``), or a
             store of your own.
-        folder: Where a mapped store keeps its file; the system's place for temporary files by default.
+        folder: Where a mapped store keeps its file; the system's temporary folder by default.
     """
 
     def __init__(
         self,
-        method: Method[Any],
-        labels: GivenLabels | Tensor,
+        method: Method,
+        labels: GivenLabels | Labels,
         phases: Sequence[Phase],
         *,
         num_classes: int | None = None,
-        trusted: Tensor | None = None,
+        trusted: Flags | None = None,
         store: RowStore[Any] | str = "dense",
         folder: Path | None = None,
     ) -> None:
@@ -112,16 +117,16 @@ class LabelLearner:
             self.method = fitting_method(method, choice, self.num_classes)
             store = choice.make(len(given), width, folder)
         self.store: RowStore[Any] = store
-        self._mixing = (
-            method if isinstance(method, Mixing) else None
-        )  # asked in every step, and slow to find out
-        self.shared = method.start_shared(self.num_classes) if isinstance(method, Surveying) else {}
-        self.before_write: Callable[[Tensor], None] | None = None  # hears which rows are about to change
+        self._mixing = method.mixing()
+        self.shared = method.start_shared(self.num_classes)
+        self.before_write: Callable[[Tensor], None] | None = (
+            None  # called with the indices about to be written
+        )
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
         self._start_rows()
-        if given.values.dim() == 1:
-            _warn_where_no_label_can_flip(method, self.phases)
+        for warning in method.warnings(self.phases, hard=given.values.dim() == 1):
+            warnings.warn(warning, PlanWarning, stacklevel=2)
 
     @property
     def moment(self) -> Moment:
@@ -139,93 +144,86 @@ class LabelLearner:
             self.epoch = float(epoch)
             yield epoch
 
-    def survey(self, look: Look, total: Total = lambda values: values) -> None:
-        """Before an epoch: lets a method that learns from all examples together look at them, where it is due.
+    def survey(self, look: Look, total: Callable[[Tensor], Tensor] = lambda values: values) -> None:
+        """Before an epoch: let the method learn from all examples together, where it is due.
 
         Args:
-            look: Passes over all rows without training: (rows (B,), predictions (B, C)) on the CPU.
+            look: Passes over all rows without training: (indices (B,), predictions (B, C)) on the CPU. It is called
+                only where the method asks for predictions.
             total: Sums a tensor over all ranks.
         """
-        if not isinstance(self.method, Surveying) or not self.method.survey_due(self.moment):
+        if not self.method.survey_due(self.moment):
             return
-        if isinstance(self.method, RowSurveying):
-            self._survey_rows(self.method, look, total)
-            look = self._look_at_rows
-        shared = self.method.survey(look, total, self.shared)
-        for name, values in shared.items():  # alike on every rank
+        writer = _FiniteWriter(self)
+        survey = Survey(
+            num_classes=self.num_classes,
+            predictions=lambda: ((indices, probs, self.given.values[indices]) for indices, probs in look()),
+            rows=self._table,
+            write=writer.write,
+            total=total,
+        )
+        shared = self.method.survey(survey, self.shared)
+        writer.require_finite(total)
+        for name, values in shared.items():  # equal on every rank
             if not is_finite(values):
                 raise NotFiniteError(f"method {self.method.name}: {name}, found by its survey, is not finite")
         self.shared = shared
 
-    def _survey_rows(self, method: RowSurveying, look: Look, total: Total) -> None:
-        """Write every row; those that are not finite are left as they were, and then all ranks raise."""
-        bad = 0
-        for rows, probs in look():
-            values = method.surveyed_rows(probs, self.store.gather(rows), self.given.values[rows])
-            if is_finite(values):
-                self._write(self._unlocked(_Visit(rows, values)))
-            else:
-                bad += 1
-        if total(torch.tensor([float(bad)]))[0]:
-            raise NotFiniteError(
-                f"method {self.method.name}: label rows, found by its survey, are not finite"
-            )
-
     @property
     def mixing(self) -> Mixing | None:
-        """The method, where it learns from mixed examples at this moment."""
+        """How to learn from mixed examples; None where the method does not at this moment."""
         return self._mixing if self._mixing is not None and self._mixing.mixes(self.moment) else None
 
-    def guess(self, logits: Tensor, rows: Tensor) -> Guess:
-        """What a method that mixes shall learn from a batch, from logits (M, B, N, C) of its views."""
+    def guess(self, logits: Tensor, indices: Tensor) -> Guess:
+        """The targets of a batch for a method that mixes, from logits (M, B, N, C) of its views."""
         assert self._mixing is not None
-        return self._mixing.guess(*self._of_batch(logits, rows.cpu()))
+        return self._mixing.guess(*self._of_batch(logits, indices.cpu()))
 
-    def loss(self, logits: Tensor, rows: Tensor, *, reduction: str = "mean", check: bool = True) -> Tensor:
+    def loss(self, logits: Tensor, indices: Tensor, *, reduction: str = "mean", check: bool = True) -> Tensor:
         """The loss of a batch; its label update waits for ``step``.
 
         May be called several times before a step (gradient accumulation). Labels never depend on how the loss is
         scaled or split afterwards.
 
         Args:
-            logits: (B, C), the network's output with its graph; half precision is welcome.
-            rows: (B,) row numbers, each at most once between two steps.
+            logits: (B, C), the network's output with its graph; half precision works too.
+            indices: (B,), which rows these are, each at most once between two steps.
             reduction: ``mean`` over the batch, or ``none`` for one value per example (B,).
             check: Whether to raise ``NotFiniteError`` where losses or new label rows are not finite, so that neither
                 the network nor the labels learn from them. The engine's loop, which must ask all ranks, does so itself.
         """
         if reduction not in ("mean", "none"):
             raise ValueError(f"reduction: {reduction!r} is unknown; use 'mean' or 'none'")
-        rows = rows.cpu()
-        step = self.method.step(*self._of_batch(logits, rows))
+        indices = indices.cpu()
+        step = self.method.step(*self._of_batch(logits, indices))
         if check:
             self._require_finite(step)
         if step.rows is not None:
-            self._visits.append(self._unlocked(_Visit(rows, step.rows.detach())))
+            self._visits.append(self._unlocked(_Visit(indices, step.rows.detach())))
         return step.loss.mean() if reduction == "mean" else step.loss
 
     def waiting(self) -> Iterator[tuple[Tensor, Rows]]:
-        """The rows that ``step`` will write, with their new values: a pair for each loss since the last step."""
-        return ((visit.rows, visit.values) for visit in self._visits)
+        """What ``step`` will write: indices and rows, a pair for each loss since the last step."""
+        return ((visit.indices, visit.rows) for visit in self._visits)
 
-    def step(self) -> Written:
+    def step(self) -> LabelChanges:
         """Write the label updates of the losses since the last step."""
-        _refuse_repeated_rows(self._visits)
+        _refuse_repeated(self._visits)
         for visit in self._visits:
             self._write(visit)
-        moved = sum(len(visit.rows) for visit in self._visits)
+        moved = sum(len(visit.indices) for visit in self._visits)
         changed = sum(self._changed(visit) for visit in self._visits)
         self._visits.clear()
-        return Written(moved, changed)
+        return LabelChanges(moved, changed)
 
-    def label_distribution(self, rows: Tensor) -> Tensor:
+    def label_distribution(self, indices: Tensor) -> Tensor:
         """y^d (B, C) of some rows."""
-        belief = self._belief(rows)
+        belief = self._belief(indices)
         return belief.dense() if isinstance(belief, TopRows) else belief
 
-    def labels(self, rows: Tensor | None = None) -> LearnedLabels:
-        """What the run believes now, for some rows or for all."""
-        wanted = torch.arange(len(self.given)) if rows is None else rows
+    def labels(self, indices: Tensor | None = None) -> LearnedLabels:
+        """The labels that the run believes in now, of some rows or of all."""
+        wanted = torch.arange(len(self.given)) if indices is None else indices
         best = [self._belief(chunk).max(dim=1) for chunk in wanted.split(self._chunk)]
         return LearnedLabels(
             given=self.given.subset(wanted).hard,
@@ -233,12 +231,12 @@ class LabelLearner:
             confidence=torch.cat([each.values for each in best]).cpu(),
         )
 
-    def _of_batch(self, logits: Tensor, rows: Tensor) -> tuple[Tensor, Any, Tensor, Moment]:
-        """What a method is told of a batch, on the logits' device."""
+    def _of_batch(self, logits: Tensor, indices: Tensor) -> tuple[Tensor, Any, Tensor, Moment]:
+        """What a method receives for a batch, on the logits' device."""
         return (
             logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits,
-            self.store.gather(rows).to(logits.device),
-            self.given.values[rows].to(logits.device),
+            self.store.gather(indices).to(logits.device),
+            self.given.values[indices].to(logits.device),
             self.moment,
         )
 
@@ -257,27 +255,28 @@ class LabelLearner:
 
     def _write(self, visit: _Visit) -> None:
         if self.before_write is not None:
-            self.before_write(visit.rows)
-        self.store.scatter(visit.rows, visit.values)
+            self.before_write(visit.indices)
+        self.store.scatter(visit.indices, visit.rows)
 
-    def _look_at_rows(self) -> Iterator[tuple[Tensor, Any]]:
-        for rows in torch.arange(len(self.given)).split(self._chunk):
-            yield rows, self.store.gather(rows)
+    def _table(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
+        """All rows with their indices and given labels, a bounded number at a time."""
+        for indices in torch.arange(len(self.given)).split(self._chunk):
+            yield indices, self.store.gather(indices), self.given.values[indices]
 
     def _start_rows(self) -> None:
         if self.store.num_rows != len(self.given):
             raise DataError(f"the store has {self.store.num_rows} rows for {len(self.given)} labels")
         for start in range(0, len(self.given), self._chunk):
-            rows = torch.arange(start, min(start + self._chunk, len(self.given)))
-            self.store.scatter(rows, self.method.start_rows(self.given.values[rows], self.num_classes))
+            indices = torch.arange(start, min(start + self._chunk, len(self.given)))
+            self.store.scatter(indices, self.method.start_rows(self.given.values[indices], self.num_classes))
 
     @property
     def _chunk(self) -> int:
         return rows_at_once(self.store.row_width)
 
-    def _belief(self, rows: Tensor) -> Rows:
+    def _belief(self, indices: Tensor) -> Rows:
         belief: Rows = self.method.label_distribution(
-            self.store.gather(rows), self.given.values[rows], self.num_classes
+            self.store.gather(indices), self.given.values[indices], self.num_classes
         )
         return belief
 
@@ -285,35 +284,51 @@ class LabelLearner:
         """Without the trusted rows, which never move."""
         if self.given.trusted is None:
             return visit
-        free = ~self.given.trusted[visit.rows]
-        return _Visit(visit.rows[free], visit.values[free.to(visit.values.device)])
+        free = ~self.given.trusted[visit.indices]
+        return _Visit(visit.indices[free], visit.rows[free.to(visit.rows.device)])
 
     def _changed(self, visit: _Visit) -> int:
-        given = self.given.values[visit.rows].to(visit.values.device)
-        believed = self.method.label_distribution(visit.values, given, self.num_classes).max(dim=1).indices
+        given = self.given.values[visit.indices].to(visit.rows.device)
+        believed = self.method.label_distribution(visit.rows, given, self.num_classes).max(dim=1).indices
         return int((believed != (given if given.dim() == 1 else given.argmax(dim=1))).sum())
 
 
-def fitting_method(method: Method[Any], choice: StoreChoice, num_classes: int) -> Method[Any]:
+class _FiniteWriter:
+    """Writes the rows of a survey; batches that are not finite are left as they were and counted."""
+
+    def __init__(self, learner: LabelLearner) -> None:
+        self._learner = learner
+        self._bad = 0
+
+    def write(self, indices: Tensor, rows: Rows) -> None:
+        """Write rows at indices (B,) but for trusted ones."""
+        if all(map(is_finite, entries(rows))):
+            self._learner._write(self._learner._unlocked(_Visit(indices, rows)))
+        else:
+            self._bad += 1
+
+    def require_finite(self, total: Callable[[Tensor], Tensor]) -> None:
+        """Raise on all ranks where one of them counted a batch."""
+        if total(torch.tensor([float(self._bad)]))[0]:
+            raise NotFiniteError(
+                f"method {self._learner.method.name}: label rows, found by its survey, are not finite"
+            )
+
+
+def fitting_method(method: Method, choice: StoreChoice, num_classes: int) -> Method:
     """The method for the kind of rows that a store keeps."""
-    if not choice.keeps_top(method.row_width(num_classes)):
+    if choice.k is None or not choice.keeps_top(method.row_width(num_classes)):
         return method
-    if not isinstance(method, Pencil):
+    fitting = method.cut(choice.k)
+    if fitting is None:
         raise ConfigError(
             f"store: '{choice}' cuts rows, which method {method.name!r} cannot use; set store to dense or dense:mapped"
         )
-    assert choice.k is not None
-    return TopPencil(method, choice.k)
+    return fitting
 
 
-def _refuse_repeated_rows(visits: Sequence[_Visit]) -> None:
+def _refuse_repeated(visits: Sequence[_Visit]) -> None:
     """A row written twice would keep only one of its updates."""
-    rows = [row for visit in visits for row in visit.rows.tolist()]
-    if len(set(rows)) != len(rows):
+    indices = [index for visit in visits for index in visit.indices.tolist()]
+    if len(set(indices)) != len(indices):
         raise DataError("a row appears twice between two steps; draw batches without replacement")
-
-
-def _warn_where_no_label_can_flip(method: Method[Any], phases: Sequence[Phase]) -> None:
-    if isinstance(method, Pencil):
-        for certificate in flip_certificates(method, phases):
-            warnings.warn(certificate, FlipWarning, stacklevel=3)

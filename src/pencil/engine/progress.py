@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pencil.data.sampler import EpochSampler, Stretch
-from pencil.engine.learner import Written
+from pencil.engine.learner import LabelChanges
 from pencil.engine.runtime import Runtime
 from pencil.models import mean_prediction
 
@@ -49,10 +49,10 @@ class Tally:
         """Add what was sent forward: outputs (B, C), or (B, N, C) of several networks."""
         self.forward += len(outputs) * (1 if outputs.dim() == 2 else outputs.shape[1])
 
-    def count_labels(self, written: Written) -> None:
+    def count_labels(self, changes: LabelChanges) -> None:
         """Add what a step wrote."""
-        self.moved += written.moved
-        self.changed += written.changed
+        self.moved += changes.moved
+        self.changed += changes.changed
 
     def of_all_ranks(self, runtime: Runtime) -> Tally:
         """The sums over all ranks."""

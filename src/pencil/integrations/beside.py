@@ -17,12 +17,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from pencil.algorithm import total_epochs
+from pencil.algorithm import moment_at, total_epochs
 from pencil.durable import replacing
 from pencil.engine import LabelLearner
 from pencil.engine.finite import is_finite
 from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
-from pencil.methods import Mixing, Surveying
 
 LABELS_FILE = "pencil_labels.safetensors"
 Batches = Iterable[tuple[Any, Tensor]]
@@ -43,15 +42,22 @@ def require_fit(learner: LabelLearner, survey: Batches | None, *, epochs: int | 
         raise ConfigError(
             f"{processes} processes would each learn labels of their own; use one, or torchrun -m pencil train"
         )
-    if isinstance(learner.method, Mixing):
+    if learner.method.mixing() is not None:
         raise ConfigError(f"method {name!r} mixes examples, which pencil's own loop does; use pencil train")
-    if isinstance(learner.method, Surveying) and survey is None:
+    if survey is None and _surveys_predictions(learner):
         raise ConfigError(
-            f"method {name!r} looks at all rows before some epochs; give survey= batches of (inputs, rows)"
+            f"method {name!r} looks at all rows before some epochs; give survey= batches of (inputs, indices)"
         )
     planned = total_epochs(learner.phases)
     if epochs is not None and epochs != planned:
         warnings.warn(f"the trainer plans {epochs} epochs, the phases {planned}", stacklevel=3)
+
+
+def _surveys_predictions(learner: LabelLearner) -> bool:
+    epochs = range(total_epochs(learner.phases))
+    return learner.method.surveys_predictions and any(
+        learner.method.survey_due(moment_at(learner.phases, epoch)) for epoch in epochs
+    )
 
 
 def tell_time(learner: LabelLearner, epoch: int, done: int = 0, steps: int = 1) -> None:

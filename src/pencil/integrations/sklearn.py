@@ -26,7 +26,7 @@ from pencil.data import Examples, RowNumbers, Splits
 from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
 from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
-from pencil.methods import AnyMethod
+from pencil.methods import Method
 from pencil.presets import preset
 from pencil.results import VERDICTS, judge
 from pencil.run.build import Make, build_training
@@ -90,7 +90,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         label_rate: Schedule = 1.0,
         pull: float = 1.0,
         entropy_weight: float = 0.8,
-        method: AnyMethod | None = None,
+        method: Method | None = None,
         normalize: Literal["auto", "mean", "none"] = "auto",
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,

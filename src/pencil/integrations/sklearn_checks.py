@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from pencil.algorithm import CosineSchedule, LinearSchedule, Pencil, PiecewiseSchedule
+from pencil.algorithm import CosineSchedule, LinearSchedule, Method, PiecewiseSchedule
 from pencil.algorithm.checks import LARGEST
 from pencil.algorithm.schedule import extremes
 from pencil.errors import DataError
-from pencil.methods import AnyMethod, CoTeaching, DivideMix
 
 
 class InputError(DataError, ValueError):
@@ -56,7 +55,7 @@ def _are_epochs(value: Any) -> bool:
 
 
 def _is_method(value: Any) -> bool:
-    return value is None or (isinstance(value, AnyMethod) and not isinstance(value, CoTeaching | DivideMix))
+    return value is None or (isinstance(value, Method) and value.networks == 1)
 
 
 _ANYTHING: tuple[Callable[[Any], bool], str] = (lambda value: True, "anything")
@@ -81,8 +80,8 @@ _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "entropy_weight": (_is_number, _NUMBER),
     "method": (
         _is_method,
-        f"None for {Pencil.__name__}, or another method of pencil.methods that trains one network; "
-        "those of two networks run with: pencil train",
+        "None for Pencil, a method of pencil.methods or one of your own (see docs: Your own method) that trains one "
+        "network; methods of two networks run with: pencil train",
     ),
     "normalize": (_among("auto", "mean", "none"), "'auto', 'mean' or 'none'"),
 }

@@ -56,7 +56,7 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
     def __init__(
         self,
         module: Any,
-        method: Method[Any],
+        method: Method,
         phases: Sequence[Phase],
         *,
         num_classes: int | None = None,

@@ -1,7 +1,6 @@
-"""Methods on one interface: PENCIL and its peers."""
+"""PENCIL and its peers. What a method is, and how to write one: ``pencil.algorithm.interface``."""
 
-from pencil.algorithm import Pencil
-from pencil.methods.base import Guess, Look, Method, Mixing, RowSurveying, Surveying, Total
+from pencil.algorithm import Guess, Method, Mixing, Pencil, Step, Survey
 from pencil.methods.co_teaching import CoTeaching
 from pencil.methods.cross_entropy import CrossEntropy
 from pencil.methods.dividemix import DivideMix
@@ -12,7 +11,7 @@ from pencil.methods.joint_optimization import JointOptimization
 from pencil.methods.sparse_over_parametrization import SparseOverParametrization
 from pencil.methods.symmetric_cross_entropy import SymmetricCrossEntropy
 
-AnyMethod = (
+BuiltIn = (
     Pencil
     | CrossEntropy
     | GeneralizedCrossEntropy
@@ -26,7 +25,7 @@ AnyMethod = (
 )
 
 __all__ = [
-    "AnyMethod",
+    "BuiltIn",
     "CoTeaching",
     "CrossEntropy",
     "DivideMix",
@@ -35,13 +34,11 @@ __all__ = [
     "GeneralizedCrossEntropy",
     "Guess",
     "JointOptimization",
-    "Look",
     "Method",
     "Mixing",
     "Pencil",
-    "RowSurveying",
     "SparseOverParametrization",
-    "Surveying",
+    "Step",
+    "Survey",
     "SymmetricCrossEntropy",
-    "Total",
 ]

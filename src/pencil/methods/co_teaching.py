@@ -10,12 +10,12 @@ Networks learn right labels first, so a small loss speaks for a label; two of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
+from pencil.algorithm import Method, Moment, Step, cross_entropy
 from pencil.algorithm.checks import require, require_positive
 
 
@@ -33,7 +33,7 @@ def exchanged_losses(first: Tensor, second: Tensor, count: int) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoTeaching:
+class CoTeaching(Method):
     """Two networks in one model: ``model.name = "pair"``, whose logits in training are (B, 2, C).
 
     backbone: everything is kept. correction: the share left out grows to τ. finetune: it stays there. Nothing is kept
@@ -44,6 +44,7 @@ class CoTeaching:
         gradual: t_k, the epochs of the correction phase after which the whole τ is left out.
     """
 
+    networks: ClassVar[int] = 2
     forget_rate: float = 0.2
     gradual: float = 10.0
     name: Literal["co_teaching"] = "co_teaching"
@@ -51,18 +52,6 @@ class CoTeaching:
     def __post_init__(self) -> None:
         require(0 <= self.forget_rate < 1, "forget_rate", self.forget_rate, "must be at least 0 and below 1")
         require_positive(self, "gradual")
-
-    def row_width(self, num_classes: int) -> int:
-        """Nothing is kept per example."""
-        return 0
-
-    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
-        """Empty rows (B, 0)."""
-        return as_distribution(given, num_classes)[:, :0]
-
-    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The given labels."""
-        return as_distribution(given, num_classes)
 
     def kept_share(self, moment: Moment) -> float:
         """R(t)."""

@@ -18,15 +18,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
+from pencil.algorithm import (
+    Guess,
+    Method,
+    Mixing,
+    Moment,
+    Step,
+    Survey,
+    as_distribution,
+    cross_entropy,
+    entropy_loss,
+)
 from pencil.algorithm.checks import require, require_amounts, require_positive
 from pencil.errors import RunError
-from pencil.methods.base import Guess, Look, Total
 from pencil.methods.mixture import UNSEEN, LossCounts, fitted_mixtures, lower_posterior, start_mixtures
 
 NETWORKS = 2
@@ -90,7 +99,7 @@ def _weights(chosen: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DivideMix:
+class DivideMix(Method):
     """Two networks in one model: ``model.name = "pair"``, whose logits in training are (B, 2, C).
 
     backbone: cross entropy, the paper's warm-up. correction: λ_u grows. finetune: it is whole. A row is the example's
@@ -106,6 +115,7 @@ class DivideMix:
         confidence_penalty: How much Σ_j f_j log f_j is added in the backbone phase; 1 for asymmetric noise.
     """
 
+    networks: ClassVar[int] = 2
     threshold: float = 0.5
     temperature: float = 0.5
     unlabelled_weight: float = 25.0
@@ -132,10 +142,6 @@ class DivideMix:
         """No loss is known yet: (B, 2) of a mark that no loss can be."""
         return torch.full((len(given), NETWORKS), UNSEEN, device=given.device)
 
-    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The given labels."""
-        return as_distribution(given, num_classes)
-
     def start_shared(self, num_classes: int) -> dict[str, Tensor]:
         """The mixtures of both networks."""
         return start_mixtures(NETWORKS)
@@ -144,17 +150,19 @@ class DivideMix:
         """Before every epoch that divides."""
         return self.mixes(moment)
 
-    def surveyed_rows(self, probs: Tensor, rows: Tensor, given: Tensor) -> Tensor:
-        """The losses (B, 2), from both networks' predictions (B, 2, C)."""
-        _require_two(probs, "predictions")
-        return given_losses(probs, given)
-
-    def survey(self, look: Look, total: Total, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A mixture for each network, from the losses of all rows."""
+    def survey(self, survey: Survey, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Writes the losses (B, 2) of all rows, and fits a mixture for each network to them."""
+        for indices, probs, given in survey.predictions():
+            _require_two(probs, "predictions")
+            survey.write(indices, given_losses(probs, given))
         counts = LossCounts.empty(NETWORKS)
-        for _, losses in look():
+        for _, losses, _ in survey.rows():
             counts = counts.with_losses(losses)
-        return fitted_mixtures(LossCounts(*map(total, counts)))
+        return fitted_mixtures(LossCounts(*map(survey.total, counts)))
+
+    def mixing(self) -> Mixing:
+        """The method itself."""
+        return self
 
     def mixes(self, moment: Moment) -> bool:
         """In every phase but the first."""

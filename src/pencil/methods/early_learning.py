@@ -10,13 +10,12 @@ label, which the average does not share.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
+from pencil.algorithm import Method, Moment, Step, as_distribution, cross_entropy, normalized_or
 from pencil.algorithm.checks import require, require_amounts
-from pencil.methods.rows import normalized_or
 
 MARGIN = 1e-4  # what 1 - <t, f> is at least, so that its logarithm stays finite
 
@@ -27,7 +26,7 @@ def early_learning_term(probs: Tensor, target: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyLearning:
+class EarlyLearning(Method):
     """ELR in every phase. A row is the target t (B, C), and its belief t / Σ t.
 
     Attributes:
@@ -35,6 +34,7 @@ class EarlyLearning:
         momentum: β, how slowly the target follows the predictions.
     """
 
+    learns_labels: ClassVar[bool] = True
     regularization: float = 3.0
     momentum: float = 0.7
     name: Literal["early_learning"] = "early_learning"

@@ -10,16 +10,15 @@ beyond doubt shows at f_j how often class i is labelled j.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
+from pencil.algorithm import Method, Moment, Step, Survey, cross_entropy
 from pencil.algorithm.checks import require
 from pencil.errors import RunError
-from pencil.methods.base import Look, Total
 
 TINY = 1e-12
 BINS_PER_OCTAVE, OCTAVES = 128, 24
@@ -40,20 +39,21 @@ def bins_of(probs: Tensor) -> Tensor:
     return ((probs.float().view(torch.int32) >> 16) - ((127 - OCTAVES) << 7)).clamp(0, BINS - 1).long()
 
 
-def estimated_transition(look: Look, total: Total, num_classes: int, quantile: float) -> Tensor:
+def estimated_transition(survey: Survey, quantile: float) -> Tensor:
     """T̂ (C, C): row i is the mean prediction of the examples whose f_i is at the quantile, to the width of a bin.
 
     Two passes, each a sum over the ranks: count f_i in bins to find the quantile's, then average over that bin.
     """
+    num_classes = survey.num_classes
     counts = torch.zeros(num_classes, BINS, dtype=torch.float64)
-    for _, probs in look():
+    for _, probs, _ in survey.predictions():
         bins = bins_of(probs) + BINS * torch.arange(num_classes)
         counts += torch.bincount(bins.flatten(), minlength=BINS * num_classes).view_as(counts)
-    at = _quantile_bins(total(counts), quantile)
+    at = _quantile_bins(survey.total(counts), quantile)
     sums = torch.zeros(num_classes, num_classes, dtype=torch.float64)
-    for _, probs in look():
+    for _, probs, _ in survey.predictions():
         sums += (bins_of(probs) == at).double().T @ probs.double()
-    rows = total(sums)
+    rows = survey.total(sums)
     return (rows / rows.sum(dim=1, keepdim=True)).float()
 
 
@@ -65,7 +65,7 @@ def _quantile_bins(counts: Tensor, quantile: float) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forward:
+class Forward(Method):
     """Cross entropy with the given labels, through T. Nothing is kept per example; T is shared by all.
 
     Attributes:
@@ -91,17 +91,21 @@ class Forward:
                 "must be square, its rows probabilities that sum to 1",
             )
 
-    def row_width(self, num_classes: int) -> int:
-        """Nothing is kept per example."""
-        return 0
+    @property
+    def wants_noise(self) -> bool:
+        """Where ``transition`` asks for it."""
+        return self.transition == "noise"
 
-    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
-        """Empty rows (B, 0)."""
-        return as_distribution(given, num_classes)[:, :0]
-
-    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The given labels."""
-        return as_distribution(given, num_classes)
+    def with_noise(self, matrix: Tensor | None) -> Forward:
+        """With the noise's own matrix as T."""
+        require(
+            matrix is not None,
+            "transition",
+            self.transition,
+            "needs data.noise; use 'estimated', or give the matrix",
+        )
+        assert matrix is not None
+        return replace(self, transition=tuple(map(tuple, matrix.tolist())))
 
     def start_shared(self, num_classes: int) -> dict[str, Tensor]:
         """The matrix where it is known; zeros until it is estimated."""
@@ -117,10 +121,9 @@ class Forward:
         """As the correction phase begins."""
         return self.transition == "estimated" and moment.phase.name == "correction" and moment.elapsed == 0
 
-    def survey(self, look: Look, total: Total, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def survey(self, survey: Survey, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """T̂ from the network's predictions for all examples."""
-        classes = len(shared["transition"])
-        return {"transition": estimated_transition(look, total, classes, 1 - self.anchor / classes)}
+        return {"transition": estimated_transition(survey, 1 - self.anchor / survey.num_classes)}
 
     def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
         """Cross entropy before T̂ is known, then the forward loss."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm import Moment, Step, as_distribution
+from pencil.algorithm import Method, Moment, Step
 from pencil.algorithm.checks import require
 
 LEAST = 1e-6
@@ -31,7 +31,7 @@ def generalized_cross_entropy(logits: Tensor, given: Tensor, q: float) -> Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralizedCrossEntropy:
+class GeneralizedCrossEntropy(Method):
     """L_q in every phase; with a threshold, truncated L_q.
 
     A row is the weight w, 1 or 0, where there is a threshold, and nothing otherwise. A visit after every ``refresh``
@@ -68,10 +68,6 @@ class GeneralizedCrossEntropy:
     def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
         """Every example counts: weights (B, 1) of 1."""
         return torch.ones(len(given), self.row_width(num_classes), device=given.device)
-
-    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The given labels: a weight says that one is doubted, not what it should be."""
-        return as_distribution(given, num_classes)
 
     def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
         """L_q, weighted where there is a threshold; w is chosen at the visit and used from the next one on."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm import Moment, Step, as_distribution, cross_entropy, entropy_loss
+from pencil.algorithm import Method, Moment, Step, as_distribution, cross_entropy, entropy_loss
 from pencil.algorithm.checks import require, require_amounts
 
 LabelKind = Literal["soft", "hard"]
@@ -32,7 +32,7 @@ def prior_loss(logits: Tensor, prior: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointOptimization:
+class JointOptimization(Method):
     """Labels that follow the network's own predictions.
 
     backbone: the given labels, while predictions are remembered. correction: the average of the remembered ones, once
@@ -49,6 +49,7 @@ class JointOptimization:
         prior: p, the frequencies of the classes; None means all alike.
     """
 
+    learns_labels: ClassVar[bool] = True
     labels: LabelKind = "soft"
     window: int = 10
     prior_weight: float = 0.0

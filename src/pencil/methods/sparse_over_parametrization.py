@@ -16,15 +16,14 @@ gradients have a closed form, so no automatic differentiation passes through the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm import Moment, Step, as_distribution
+from pencil.algorithm import Method, Moment, Step, as_distribution, normalized_or
 from pencil.algorithm.checks import require, require_amounts
-from pencil.methods.rows import normalized_or
 
 FLOOR = 1e-4  # ε
 
@@ -56,7 +55,7 @@ def noise_gradients(u: Tensor, v: Tensor, probs: Tensor, labels: Tensor) -> tupl
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseOverParametrization:
+class SparseOverParametrization(Method):
     """SOP in every phase. A row is (u, v): 1 + C values.
 
     Attributes:
@@ -65,6 +64,7 @@ class SparseOverParametrization:
         start: Where u and v begin; their sign means nothing.
     """
 
+    learns_labels: ClassVar[bool] = True
     rate_u: float = 0.08
     rate_v: float = 0.8
     start: float = 1e-8

@@ -14,7 +14,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from pencil.algorithm import Moment, Step, as_distribution, cross_entropy
+from pencil.algorithm import Method, Moment, Step, as_distribution, cross_entropy
 from pencil.algorithm.checks import require, require_amounts
 
 LOWEST = -80.0
@@ -27,7 +27,7 @@ def reverse_cross_entropy(logits: Tensor, given: Tensor, log_zero: float) -> Ten
 
 
 @dataclass(frozen=True, kw_only=True)
-class SymmetricCrossEntropy:
+class SymmetricCrossEntropy(Method):
     """α L_ce + β L_rce in every phase. Nothing is kept per example.
 
     Attributes:
@@ -46,18 +46,6 @@ class SymmetricCrossEntropy:
         require(
             LOWEST <= self.log_zero < 0, "log_zero", self.log_zero, f"must be below 0 and at least {LOWEST}"
         )
-
-    def row_width(self, num_classes: int) -> int:
-        """Nothing is kept per example."""
-        return 0
-
-    def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
-        """Empty rows (B, 0)."""
-        return as_distribution(given, num_classes)[:, :0]
-
-    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The given labels."""
-        return as_distribution(given, num_classes)
 
     def step(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Step:
         """α L_ce + β L_rce per example."""

@@ -29,6 +29,7 @@ class Report:
         environment: Versions, machine and command.
         settings: The whole configuration, as plain values.
         toml: The same as TOML.
+        learns_labels: Whether the run's method learns labels.
         class_names: The classes.
         lines: The epochs.
         rule: How verdicts are reached.
@@ -45,6 +46,7 @@ class Report:
     environment: dict[str, Any]
     settings: dict[str, Any]
     toml: str
+    learns_labels: bool
     class_names: tuple[str, ...]
     lines: list[Line]
     rule: VerdictRule
@@ -98,6 +100,7 @@ def gather(
         environment=directory.environment,
         settings=config.table(),
         toml=config.toml(),
+        learns_labels=directory.summary.get("learns_labels", True),
         class_names=tuple(shown(name) for name in names),
         lines=[*lines],
         rule=config.verdict,

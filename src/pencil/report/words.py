@@ -50,7 +50,7 @@ def _done(report: Report) -> str:
 
 def _found(report: Report) -> str:
     counts, rule = report.counts, report.rule
-    if counts.total_changed == 0 and counts.doubt == 0:
+    if not report.learns_labels:
         return (
             "This method takes every label as it was given, so it suggests no other labels and doubts none."
         )
@@ -161,13 +161,16 @@ def _use(report: Report) -> Advice | None:
 def _nothing_changed(report: Report) -> Advice | None:
     if report.counts.total_changed:
         return None
-    if report.settings["method"]["name"] != "pencil":
-        return Advice(
-            "If you expected wrong labels, let a method look for them that learns labels, such as pencil."
-        )
+    if not report.learns_labels:
+        return Advice("If you expected wrong labels, train with a method that learns labels, such as pencil.")
+    faster = (
+        ", or raise method.label_rate"
+        if "label_rate" in report.settings["method"]
+        else ", or change [method]"
+    )
     return Advice(
-        "If you expected wrong labels, give the correction phase more epochs, or raise method.label_rate; "
-        "pencil train warns where no label can change."
+        f"If you expected wrong labels, give the correction phase more epochs{faster}; pencil train warns where no "
+        "label can change."
     )
 
 

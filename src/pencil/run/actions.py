@@ -306,7 +306,8 @@ def _leave_results(
     save_model(directory.path, weights, model_card(config, train, training.preparation))
     metrics = read_metrics(directory.metrics)
     summary = summarize(metrics, num_rows=len(train), labels_changed=changed)
-    directory.write_summary({"method": config.method.name, **summary, **_skipped(prepared)})
+    method = {"method": config.method.name, "learns_labels": training.learner.method.learns_labels}
+    directory.write_summary({**method, **summary, **_skipped(prepared)})
 
 
 def _skipped(prepared: Prepared) -> dict[str, Any]:

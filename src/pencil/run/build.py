@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
-from pencil.algorithm import Pencil, total_epochs
+from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
 from pencil.config.schema import DataSection, ShardsData
 from pencil.config.schema import Optimizer as OptimizerSection
@@ -28,14 +27,14 @@ from pencil.data import (
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training, is_sharded
 from pencil.errors import ConfigError, RunError
-from pencil.methods import AnyMethod, CoTeaching, DivideMix, Forward
+from pencil.methods import Method
 from pencil.models import PAIR, build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.code import Trust, check_code, code_of_run
 from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, noise_matrix, users_code
 from pencil.run.trusted import is_run, newest_entry
-from pencil.stores import choose_store, free_memory
+from pencil.stores import USUAL_K, choose_store, free_memory
 
 WEIGHTS, AUGMENTATION, ORDER, DROPOUT = 11, 12, 13, 14  # what draws random numbers, see sources
 STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to three digits
@@ -116,7 +115,7 @@ def with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConfi
     choice = choose_store(
         -(-len(train) // runtime.world_size),
         config.method.row_width(train.num_classes),
-        can_cut=isinstance(config.method, Pencil),
+        can_cut=config.method.cut(USUAL_K) is not None,
         memory=int(memory[0]),
     )
     return config.model_copy(update={"store": str(choice)})
@@ -143,26 +142,26 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
         )
 
 
-def build_method(config: RunConfig, train: Examples) -> AnyMethod:
-    """The method as configured; forward correction by the run's own noise takes its matrix here."""
+def build_method(config: RunConfig, train: Examples) -> Method:
+    """The method as configured, with the matrix of the run's own noise where it wants that."""
     method, noise = config.method, config.data.noise
-    if not isinstance(method, Forward) or method.transition != "noise":
+    if not method.wants_noise:
         return method
-    if noise is None:
-        raise ConfigError("method.transition: 'noise' needs data.noise; use 'estimated', or give the matrix")
-    matrix = noise_matrix(noise, train)
-    return replace(method, transition=tuple(map(tuple, matrix.tolist())))
+    try:
+        return method.with_noise(None if noise is None else noise_matrix(noise, train))
+    except ValueError as error:
+        raise ConfigError(f"method.{error}") from error
 
 
 def _check_pair(config: RunConfig) -> None:
-    """Co-teaching and DivideMix are for two networks, and two networks are for them."""
-    taught, pair = isinstance(config.method, CoTeaching | DivideMix), config.model.name == PAIR
-    if taught and not pair:
+    """A method of two networks needs a pair of them, and a pair needs such a method."""
+    two, pair = config.method.networks == 2, config.model.name == PAIR
+    if two and not pair:
         raise ConfigError(
             f"model.name = {config.model.name!r}: method {config.method.name} trains two networks; "
             f"--set model.name=pair --set model.args.name={config.model.name}"
         )
-    if pair and not taught:
+    if pair and not two:
         raise ConfigError(
             f"model.name = 'pair': method {config.method.name} trains one network; name that one"
         )

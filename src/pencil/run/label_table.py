@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +45,7 @@ class LabelTable:
     class_names: tuple[str, ...]
     saved: SavedLabels
     choice: StoreChoice
-    method: Method[Any]
+    method: Method
     width: int
     rule: VerdictRule
 

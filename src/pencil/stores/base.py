@@ -27,7 +27,7 @@ R = TypeVar("R", Tensor, TopRows)
 
 
 class RowStore(Protocol[R]):
-    """Rows by number, gathered and scattered in batches R: whole (B, W), or cut."""
+    """Rows by index, gathered and scattered in batches R: whole (B, W), or cut."""
 
     @property
     def num_rows(self) -> int:
@@ -39,12 +39,12 @@ class RowStore(Protocol[R]):
         """How many entries a gathered row holds."""
         ...
 
-    def gather(self, rows: Tensor) -> R:
-        """The values, float32, of the rows numbered (B,)."""
+    def gather(self, indices: Tensor) -> R:
+        """The rows, float32, at these indices (B,)."""
         ...
 
-    def scatter(self, rows: Tensor, values: R) -> None:
-        """Write values to the rows numbered (B,), each at most once."""
+    def scatter(self, indices: Tensor, rows: R) -> None:
+        """Write rows at these indices (B,), each at most once."""
         ...
 
     def state(self) -> dict[str, Tensor]:

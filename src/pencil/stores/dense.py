@@ -26,13 +26,13 @@ class DenseStore:
         """How many values a row has."""
         return self._values.shape[1]
 
-    def gather(self, rows: Tensor) -> Tensor:
-        """The values (B, W) of the rows numbered (B,)."""
-        return self._values.index_select(0, rows)
+    def gather(self, indices: Tensor) -> Tensor:
+        """The rows (B, W) at these indices (B,)."""
+        return self._values.index_select(0, indices)
 
-    def scatter(self, rows: Tensor, values: Tensor) -> None:
-        """Write values (B, W) to the rows numbered (B,)."""
-        self._values.index_copy_(0, rows.long(), values.detach().to("cpu", torch.float32))
+    def scatter(self, indices: Tensor, rows: Tensor) -> None:
+        """Write rows (B, W) at these indices (B,)."""
+        self._values.index_copy_(0, indices.long(), rows.detach().to("cpu", torch.float32))
 
     def state(self) -> dict[str, Tensor]:
         """The matrix itself, under ``values``."""

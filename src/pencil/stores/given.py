@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.errors import DataError
+
+Labels = Tensor | NDArray[Any] | Sequence[int] | Sequence[Sequence[float]]
+"""Classes (N,), or soft labels or vote counts (N, C)."""
+Flags = Tensor | NDArray[np.bool_] | Sequence[bool]
+"""One yes or no for each row (N,)."""
 
 SPARE_CLASSES = 1000
 """How many more classes than rows class numbers may ask for: a larger one is an id, or a slip."""
@@ -29,16 +37,16 @@ class GivenLabels:
     trusted: Tensor | None = None
 
     @classmethod
-    def of(cls, labels: Tensor, num_classes: int | None = None, trusted: Tensor | None = None) -> GivenLabels:
+    def of(cls, labels: Labels, num_classes: int | None = None, trusted: Flags | None = None) -> GivenLabels:
         """From class indices (N,), or from soft labels or annotators' vote counts (N, C)."""
-        labels = _numbers(labels)
-        if labels.dim() not in (1, 2):
+        numbers = _numbers(labels)
+        if numbers.dim() not in (1, 2):
             raise DataError(
-                f"labels must be classes (N,) or a matrix (N, C), not of shape {tuple(labels.shape)}"
+                f"labels must be classes (N,) or a matrix (N, C), not of shape {tuple(numbers.shape)}"
             )
-        if len(labels) == 0 and num_classes is None and labels.dim() == 1:
+        if len(numbers) == 0 and num_classes is None and numbers.dim() == 1:
             raise DataError("labels are empty; give num_classes")
-        values = _hard(labels) if labels.dim() == 1 else _soft(labels)
+        values = _hard(numbers) if numbers.dim() == 1 else _soft(numbers)
         classes = num_classes or (values.shape[1] if values.dim() == 2 else count_classes(values))
         given = cls(values, classes, None if trusted is None else torch.as_tensor(trusted).bool())
         given._check()
@@ -52,10 +60,10 @@ class GivenLabels:
         """(N,) int64: the given class, for soft labels the likeliest."""
         return self.values if self.values.dim() == 1 else self.values.argmax(dim=1)
 
-    def subset(self, rows: Tensor) -> GivenLabels:
-        """The labels of some rows, renumbered from 0 in the order asked for."""
-        trusted = None if self.trusted is None else self.trusted[rows]
-        return GivenLabels(self.values[rows], self.num_classes, trusted)
+    def subset(self, indices: Tensor) -> GivenLabels:
+        """The labels at these indices, renumbered from 0 in this order."""
+        trusted = None if self.trusted is None else self.trusted[indices]
+        return GivenLabels(self.values[indices], self.num_classes, trusted)
 
     def _check(self) -> None:
         if self.values.dim() == 2 and self.values.shape[1] != self.num_classes:
@@ -86,9 +94,9 @@ class GivenLabels:
             )
 
 
-def count_classes(labels: Tensor, rows: int | None = None) -> int:
-    """How many classes the class numbers (N,) need; refuses one far beyond the rows there are, N where not told."""
-    most = (len(labels) if rows is None else rows) + SPARE_CLASSES
+def count_classes(labels: Tensor, num_rows: int | None = None) -> int:
+    """How many classes the class numbers (N,) need; refuses one far beyond the number of rows, N by default."""
+    most = (len(labels) if num_rows is None else num_rows) + SPARE_CLASSES
     last = int(labels.argmax())
     if int(labels[last]) >= most:
         raise DataError(

@@ -47,13 +47,13 @@ class TopStore:
         """What a row takes."""
         return 2 * self._records.shape[1]
 
-    def gather(self, rows: Tensor) -> TopRows:
-        """The entries of the rows numbered (B,)."""
-        return self.unpacked(self._records.index_select(0, rows))
+    def gather(self, indices: Tensor) -> TopRows:
+        """The rows at these indices (B,)."""
+        return self.unpacked(self._records.index_select(0, indices))
 
-    def scatter(self, rows: Tensor, values: TopRows) -> None:
-        """Write entries to the rows numbered (B,)."""
-        self._records.index_copy_(0, rows.long(), self.packed(values))
+    def scatter(self, indices: Tensor, rows: TopRows) -> None:
+        """Write rows at these indices (B,)."""
+        self._records.index_copy_(0, indices.long(), self.packed(rows))
 
     def state(self) -> dict[str, Tensor]:
         """The records themselves, under ``top``."""
@@ -73,7 +73,7 @@ class TopStore:
         return records
 
     def unpacked(self, records: Tensor) -> TopRows:
-        """The entries that records hold."""
+        """The rows that records hold."""
         k, high = self.k, self._high
         classes = records[:, :k].long()
         if self.num_classes > SHORT // 2:
