@@ -80,7 +80,7 @@ def test_a_mistake_leaves_no_folder(grid, pencil, tmp_path):
 
 
 def test_help_tells_both_ways(pencil):
-    assert "bench table shows" in pencil("bench", "--help").stdout
+    assert "pencil bench table FOLDER" in pencil("bench", "--help").stdout
     assert "--only AXIS=NAMES" in pencil("bench", "run", "--help").stdout
 
 

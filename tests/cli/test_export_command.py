@@ -47,8 +47,8 @@ def test_people_are_told_files_rows_and_disputes(pencil, run, tmp_path):
     ]
     (tmp_path / "e.json").write_text(json.dumps([{**task, "annotations": both}]))
     back = pencil("trusted", tmp_path / "e.json", "--out", tmp_path / "trusted.csv")
-    assert "0 labels; 1 in dispute, 0 open" in back.stderr
-    assert "in dispute: row\n0: a, b" in back.stderr
+    assert "0 labels; 1 disputed, 0 without a choice" in back.stderr
+    assert "disputed: row\n0: a, b" in back.stderr
 
 
 def test_mistakes_stay_mistakes(pencil, run, points, tmp_path):

@@ -395,7 +395,7 @@ def test_a_mistake_of_all_ranks_is_told_in_full_by_the_main_one(main_program, mo
 
 
 def test_a_folder_made_in_the_same_second_gets_a_number(tmp_path, monkeypatch):
-    from pencil.cli.main import _new_folder
+    from pencil.cli.training import _new_folder
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda form: "now")

@@ -1,4 +1,4 @@
-"""``pencil bench``: carry out a grid of runs, and make tables of its results."""
+"""``pencil bench``: run a grid of experiments, and show tables of its results."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class _Bench(click.Group):
 
 @click.group(cls=_Bench)
 def bench() -> None:
-    """Compare methods: bench GRID.toml runs, bench table shows.
+    """Compare methods: run a grid of experiments, show its tables.
 
-    `pencil bench GRID.toml` carries out every cell of the grid (see: pencil bench run --help), `pencil bench table
-    FOLDER` makes tables of what is there.
+    `pencil bench GRID.toml` runs every cell of the grid (see: pencil bench run --help); `pencil bench table FOLDER`
+    shows tables of the results.
     """
 
 
@@ -49,7 +49,7 @@ def bench() -> None:
     "--out", type=click.Path(path_type=Path), help="Folder for results. [default: bench/<grid's name>]"
 )
 @click.option(
-    "--jobs", type=click.IntRange(1), help="Processes at a time, of one thread each. [default: all cores]"
+    "--jobs", type=click.IntRange(1), help="Processes at a time, each with one thread. [default: all cores]"
 )
 @click.option(
     "--only",
@@ -57,11 +57,11 @@ def bench() -> None:
     metavar="AXIS=NAMES",
     help="Only these cells, e.g. method=pencil,cross_entropy; AXIS is data, noise, method or variant.",
 )
-@click.option("--seeds", type=int, help="Only the first so many seeds.")
+@click.option("--seeds", type=int, help="Use only the first N seeds.")
 @click.option("--keep", is_flag=True, help="Leave checkpoints and label parts in the run folders.")
 @trust_code_option
 @as_json
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 def run(
     grid: Path,
     out: Path | None,
@@ -73,7 +73,7 @@ def run(
     json_: bool,
     quiet: bool,
 ) -> None:
-    """Carry out the cells of GRID that have no result yet.
+    """Run the cells of GRID that have no result yet.
 
     GRID is a TOML file: data, noises, methods, variants and seeds to combine; docs/bench.md has its grammar. Killed or
     stopped, the same command goes on where it was. Exit code 1: some cells failed; 3: stopped by a signal.
@@ -116,11 +116,11 @@ def run(
     "metrics",
     multiple=True,
     type=click.Choice(METRICS),
-    help="What to show; may be given several times. [default: best and last]",
+    help="What to show. May be repeated. [default: best and last]",
 )
 @click.option("--against", metavar="METHOD", help="Add differences to this method, paired by seed.")
 def table(results: Path, style: Any, metrics: tuple[str, ...], against: str | None) -> None:
-    """Tables of RESULTS: methods by noises, over the seeds.
+    """Show tables of RESULTS: methods by noise, averaged over seeds.
 
     RESULTS is the folder that pencil bench wrote, or its results.jsonl.
     """

@@ -34,13 +34,13 @@ SHOWN = 3
     "verdicts",
     multiple=True,
     type=click.Choice(["keep", "relabel", "review", "drop"]),
-    help="Only rows with this verdict; may be given several times.",
+    help="Only rows with this verdict. May be repeated.",
 )
-@click.option("--prefix", help="Put before each id to make the address of its image.")
+@click.option("--prefix", help="Text before each id that makes it the address of the image.")
 @click.option(
     "--texts",
     type=click.Path(path_type=Path),
-    help="Label Studio: a .csv with the columns id and text, to show texts.",
+    help="Label Studio: show the texts of this .csv, which has the columns id and text.",
 )
 @click.option("--distribution", is_flag=True, help="datasets: write the probability of every class too.")
 @as_json
@@ -56,7 +56,7 @@ def export(
 ) -> None:
     """Write RUN's labels for another tool.
 
-    docs/handover.md says how each tool reads them.
+    docs/handover.md shows how to open them in each tool.
     """
     from pencil.export.tools import ExportOptions, export
     from pencil.run import RunDirectory
@@ -77,8 +77,8 @@ def export(
 def trusted(exported: Path, out: Path, spreadsheet: bool, json_: bool) -> None:
     """Read people's labels from a JSON export of Label Studio.
 
-    Writes id and label of each example on which all who chose agree; those labels can be trusted. Examples in dispute
-    or without a choice are left out and counted.
+    Writes id and label of each example on which all annotators agree, for pencil train --trusted. Examples that are
+    disputed or without a choice are counted and left out.
     """
     from pencil.export.label_studio import read_choices
     from pencil.results import writing
@@ -95,6 +95,8 @@ def trusted(exported: Path, out: Path, spreadsheet: bool, json_: bool) -> None:
     if json_:
         print_json({"out": str(out), **counts})
         return
-    say(f"{out}: {counts['rows']:,} labels; {counts['disputed']:,} in dispute, {counts['open']:,} open")
+    say(
+        f"{out}: {counts['rows']:,} labels; {counts['disputed']:,} disputed, {counts['open']:,} without a choice"
+    )
     for name, classes in list(found.disputed.items())[:SHOWN]:
-        say(f"in dispute: {name}: {', '.join(classes)}")
+        say(f"disputed: {name}: {', '.join(classes)}")

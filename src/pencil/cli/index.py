@@ -25,9 +25,7 @@ SHOWN = 10
 @click.command()
 @click.argument("shards", nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to write.")
-@click.option(
-    "--test", multiple=True, metavar="SHARDS", help="Shards to test on; may be given several times."
-)
+@click.option("--test", multiple=True, metavar="SHARDS", help="Shards to test on; may be repeated.")
 @click.option(
     "--label-field",
     metavar="NAME",
@@ -39,11 +37,16 @@ SHOWN = 10
 @click.option(
     "--id-field", metavar="NAME", help="The column that names rows. [default: id, where there is one]"
 )
-@click.option("--ignore", multiple=True, metavar="EXT", help="Pass over files in tar shards that end so.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="EXT",
+    help="Skip files in tar shards with this extension. May be repeated.",
+)
 @click.option("--workers", type=click.IntRange(1), default=4, show_default=True, help="Shards read at once.")
 @click.option("--check", is_flag=True, help="SHARDS is an index: read all its shards and compare checksums.")
 @click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 def index(
     shards: tuple[str, ...],
     out: Path | None,
@@ -57,7 +60,7 @@ def index(
     json_: bool,
     quiet: bool,
 ) -> None:
-    """Index SHARDS once, to train on them as on any data.
+    """Index SHARDS, so that pencil can train on them.
 
     SHARDS are .tar files in the WebDataset layout or .parquet files: paths, folders, patterns, ranges such as
     train-{0000..0999}.tar, http://, s3:// or gs:// addresses, or a .txt file that lists them. Train with: pencil train
@@ -117,7 +120,7 @@ def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_:
 
 
 class Steps:
-    """Says how far it is: a line that changes on a terminal, a line a second elsewhere."""
+    """Shows progress: a line that changes on a terminal, a line per second elsewhere."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what stands behind them."""
+"""Arguments and options that several commands share, and what they need."""
 
 from __future__ import annotations
 
@@ -10,25 +10,33 @@ import click
 
 from pencil.cli.output import say
 
+run_argument = click.argument("run", type=click.Path(path_type=Path))
+set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Set one value, e.g. method.label_rate=0.5.",
+)
 as_json = click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
 trust_code_option = click.option(
     "--trust-code",
     is_flag=True,
-    help="Import the code that the file or run names; it is listed first.",
+    help="Import the code that the file or run names. It is listed first.",
 )
 changed_data_option = click.option(
-    "--changed-data", is_flag=True, help="Go on although the data is not what the run was trained on."
+    "--changed-data", is_flag=True, help="Continue although the data has changed since the run was trained."
 )
 for_spreadsheet = click.option(
     "--spreadsheet",
     is_flag=True,
-    help="Of a .csv: put ' before cells that a spreadsheet would take for a formula; such ids do not come back.",
+    help="CSV only: put ' before cells that a spreadsheet would run as a formula. This changes such ids.",
 )
-"""Not the default: whoever reads the table by program needs the ids as they are."""
+"""Not the default: programs that read the table need the ids unchanged."""
 
 
 def tell_code(named: Mapping[str, str], source: object) -> None:
-    """Say what --trust-code is about to import."""
+    """Print what --trust-code is about to import."""
     for field, code in named.items():
         say(f"importing {code}, which {source} names as {field}")
 

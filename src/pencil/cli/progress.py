@@ -79,7 +79,7 @@ class Lines:
         self._epoch: Event | None = None
 
     def hear(self, event: Event) -> None:
-        """Print an epoch once the event after it tells the time left."""
+        """Print an epoch once the next event shows the time left."""
         if event.kind == "check":
             say(describe_check(event))
         elif event.kind == "epoch":
@@ -98,7 +98,7 @@ class Lines:
 
 
 def describe_check(event: Event) -> str:
-    """How many rows were looked at before the run begins."""
+    """How many rows were checked before the run begins."""
     return f"looked at {event.values['done']:,} of {event.values['total']:,} rows"
 
 

@@ -1,4 +1,4 @@
-"""What all ranks have to say is said once.
+"""A message that all ranks have is printed once.
 
 torchrun ends every worker as soon as one has ended, so the others wait for the main one's line. They meet at the store
 that torchrun announces; where it cannot be reached nobody waits.
@@ -17,7 +17,7 @@ PATIENCE = timedelta(seconds=30)
 
 
 def until_told() -> None:
-    """Of several ranks, those that do not speak end here, with exit code 2, once the main one has spoken."""
+    """On all ranks but the main one: wait until that has printed, then exit with code 2."""
     if os.environ.get("RANK", "0") == "0":
         return
     with contextlib.suppress(Exception):
@@ -27,7 +27,7 @@ def until_told() -> None:
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Around what the main rank says: lets the others go."""
+    """Around what the main rank prints: afterwards the others may exit."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""``pencil report``: a finished run told in one HTML file, and its charts and summary for elsewhere."""
+"""``pencil report``: a finished run in one HTML file, and its charts and summary as files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES, MOST_EXAMPLES = 24, 100
     show_default=True,
     help="How many corrections and how many cases to review to show.",
 )
-@click.option("--no-data", is_flag=True, help="Leave the run's data alone: no thumbnails.")
+@click.option("--no-data", is_flag=True, help="Do not read the run's data: no thumbnails.")
 @changed_data_option
 @click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
 def report(
@@ -42,10 +42,10 @@ def report(
     changed_data: bool,
     json_: bool,
 ) -> None:
-    """Tell what RUN found, in one HTML file that needs no network.
+    """Show what RUN found, in one HTML file that works offline.
 
-    Which labels seem wrong and how sure that is, the noise by class, the course of training, the surest corrections and
-    the cases to review, with thumbnails where the data are images.
+    The file shows which labels seem wrong and how sure that is, the noise by class, the metrics by epoch, the surest
+    corrections and the cases to review, with thumbnails if the data are images.
     """
     from pencil.report import gather, write_figures, write_markdown, write_page
     from pencil.run import RunDirectory

@@ -18,17 +18,25 @@ from pencil.cli.output import print_json, say
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="[default: 8642, or a free one where that is taken]"
+    "--port", type=click.IntRange(0, 65535), help="[default: 8642, or any free port if that is taken]"
 )
-@click.option("--allow-remote", is_flag=True, help="Let --host be one that others can reach, unencrypted.")
-@click.option("--all", "with_sure", is_flag=True, help="After the doubtful rows also those to keep.")
-@click.option("--reviewer", help="Your name for the record, at first. [default: the user's]")
+@click.option(
+    "--allow-remote",
+    is_flag=True,
+    help="Allow a --host that other machines can reach. The connection is not encrypted.",
+)
+@click.option(
+    "--all", "with_sure", is_flag=True, help="Also review rows with the verdict keep, after all others."
+)
+@click.option(
+    "--reviewer", help="Your name in the history; it can be changed on the page. [default: the user name]"
+)
 @click.option(
     "--lease-minutes",
     type=click.FloatRange(0, min_open=True),
     default=5.0,
     show_default=True,
-    help="How long an item is kept for who looks at it.",
+    help="Minutes an item stays reserved for its reviewer.",
 )
 @changed_data_option
 @click.option("--json", "json_", is_flag=True, help="Print address and token as one line of JSON.")
@@ -45,8 +53,8 @@ def review(
 ) -> None:
     """Review RUN's labels in a browser, most doubtful first.
 
-    Every decision is on disk, in RUN, before the next item is shown. pencil labels writes them into its table, and
-    pencil train --trusted RUN trains on them. Ctrl-C ends.
+    Every decision is saved in RUN before the next item is shown. pencil labels includes them, and
+    pencil train --trusted RUN trains on them. Ctrl-C stops.
     """
     from pencil.review import Review
     from pencil.review.access import check_host, is_loopback, new_token
@@ -69,7 +77,7 @@ def review(
     ):
         if not is_loopback(host):
             say(
-                f"warning: --host {host}: whoever sees the network's traffic sees token and images; prefer ssh -L"
+                f"warning: --host {host}: others on the network can read the token and the images; use ssh -L instead"
             )
         if opened.trouble:
             say(f"warning: {opened.trouble}")
@@ -85,5 +93,5 @@ def _greet(run: Path, url: str, token: str, progress: Mapping[str, int], json_: 
     if json_:
         print_json({"url": url, "token": token, "run": str(run), **progress})
         return
-    say(f"{progress['total']:,} rows to review, {progress['decided']:,} of them decided; Ctrl-C ends")
+    say(f"{progress['total']:,} rows to review, {progress['decided']:,} of them decided; Ctrl-C stops")
     click.echo(url)

@@ -1,0 +1,143 @@
+"""``pencil train`` and ``pencil resume``: from the command line to a run, and its result."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pencil.cli.options import (
+    allow_current_folder,
+    as_json,
+    changed_data_option,
+    run_argument,
+    set_option,
+    tell_code,
+    trust_code_option,
+)
+from pencil.cli.output import percent, print_json, print_pairs, say
+from pencil.errors import ConfigError
+
+
+@click.command()
+@click.argument("data", required=False)
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the settings.")
+@click.option("--preset", "preset_name", help="Named settings; see: pencil presets.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/<data>-<time>]"
+)
+@click.option("--method", help="pencil, cross_entropy or a peer; docs/methods.md has them all.")
+@click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
+@click.option("--trusted", help="Verified labels: a reviewed run, or a CSV with id and label.")
+@click.option("--epochs", help="Epochs of the phases backbone, correction and finetune, e.g. 2,28,20.")
+@click.option("--seed", type=int, help="Seed of everything random.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["error", "skip"]),
+    help="skip: leave out rows that cannot be read, and list them. [default: error]",
+)
+@set_option
+@trust_code_option
+@as_json
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def train(
+    data: str | None,
+    config: Path | None,
+    preset_name: str | None,
+    out: Path | None,
+    trust_code: bool,
+    json_: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Train on DATA: features, images, a manifest or shards.
+
+    DATA is an .npz or .npy of features, a folder with a folder of images per class, a .csv or .parquet manifest, the
+    folder that pencil index wrote, a folder of CIFAR or IDX files, or your own function as package.module:function. The
+    kind of data selects the settings, unless --config or --preset names others.
+    """
+    from pencil import run
+    from pencil.cli.progress import progress
+    from pencil.cli.settings import train_config, words_of
+
+    chosen = train_config(data, config, preset_name, **flags)
+    _take_code(run.code_in(chosen), {data or "", *words_of(flags["settings"])}, trust_code, config)
+    _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
+
+
+@click.command()
+@run_argument
+@trust_code_option
+@changed_data_option
+@as_json
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--from-start", is_flag=True, help="Ignore all checkpoints and begin at the first step.")
+def resume(run: Path, json_: bool, quiet: bool, **allowed: bool) -> None:
+    """Continue a stopped or killed RUN exactly where it stopped."""
+    from pencil.cli.progress import progress
+    from pencil.run import RunDirectory, code_in
+    from pencil.run import resume as continue_run
+
+    directory = RunDirectory.open(run)
+    if directory.is_finished:
+        say(f"{run} is finished already")
+    elif allowed["trust_code"]:
+        tell_code(code_in(directory.config), run)
+    _report(continue_run(run, [] if quiet else [progress()], **allowed), json_)
+
+
+def _take_code(named: dict[str, str], said: set[str], trust_code: bool, source: Path | None) -> None:
+    """Code that the command line names is the user's own; what a file names must be trusted."""
+    from pencil.run import check_code
+
+    foreign = {field: code for field, code in named.items() if code not in said}
+    check_code(foreign, trust_code, source=source)
+    tell_code(foreign, source)
+    allow_current_folder(named, said)
+
+
+def _new_folder(data: str) -> Path:
+    if "TORCHELASTIC_RUN_ID" in os.environ or os.environ.get("WORLD_SIZE", "1") != "1":
+        raise ConfigError(
+            "--out: several processes, and their restarts, must agree on the run's folder; name it"
+        )
+    name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().absolute().stem)
+    folder = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    others = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(place for place in itertools.chain([folder], others) if not place.exists())
+
+
+def _report(directory: Any, json_: bool) -> None:
+    """Print a finished run's result, or how to continue one that was stopped; only the main rank prints."""
+    speaks, finished = os.environ.get("RANK", "0") == "0", directory.is_finished
+    if speaks and json_:
+        summary = directory.summary if finished else {}
+        print_json({"run": str(directory.path), "finished": finished, **summary})
+    elif speaks and finished:
+        _print_summary(directory)
+    if not finished:
+        if speaks:
+            say(f"stopped with a checkpoint; continue with: {directory.resume_command}")
+        sys.exit(3)
+
+
+def _print_summary(directory: Any) -> None:
+    summary = directory.summary
+    last = {
+        name.replace("_", " "): percent(value)
+        for name, value in summary["last"].items()
+        if name.endswith(("accuracy", "correct")) and value is not None
+    }
+    changed = f"{summary['labels_changed']:,} of {summary['examples']:,}"
+    print_pairs({"run": directory.path, "labels changed": changed, **last, "seconds": summary["seconds"]})
+    for alarm in summary["alarms"]:
+        say(f"alarm: {alarm}")
+    place = shlex.quote(str(directory.path))
+    say(f"next: pencil report {place}, pencil review {place}, or pencil labels {place} --out labels.csv")

@@ -1,0 +1,161 @@
+"""Commands that use a run or data and write a result: ``evaluate``, ``predict``, ``labels``, ``noise``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pencil.cli.options import (
+    allow_current_folder,
+    as_json,
+    changed_data_option,
+    for_spreadsheet,
+    run_argument,
+    set_option,
+    tell_code,
+    trust_code_option,
+)
+from pencil.cli.output import percent, print_json, print_pairs, say
+from pencil.errors import ConfigError
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--split",
+    type=click.Choice(["test", "validation", "train"]),
+    default="test",
+    show_default=True,
+    help="Which split.",
+)
+@trust_code_option
+@changed_data_option
+@as_json
+def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_: bool) -> None:
+    """Measure the accuracy of RUN's model on its own data.
+
+    The labels are taken as given: the train and validation splits have noisy ones.
+    """
+    from pencil.run import RunDirectory, code_of_data, code_of_run
+    from pencil.run import evaluate as measure
+
+    directory = RunDirectory.open(run)
+    if trust_code:
+        tell_code(code_of_data(directory.config.data) | code_of_run(directory), run)
+    result = measure(directory, split, trust_code=trust_code, changed_data=changed_data)
+    if json_:
+        print_json(result)
+    else:
+        print_pairs({**result, "accuracy": percent(result["accuracy"])})
+
+
+@click.command()
+@run_argument
+@click.argument("data")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
+@click.option(
+    "--split",
+    type=click.Choice(["train", "test"]),
+    default="train",
+    show_default=True,
+    help="Which split of DATA.",
+)
+@click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@for_spreadsheet
+@set_option
+@trust_code_option
+@as_json
+def predict(
+    run: Path,
+    data: str,
+    out: Path,
+    split: str,
+    distribution: bool,
+    spreadsheet: bool,
+    settings: tuple[str, ...],
+    trust_code: bool,
+    json_: bool,
+) -> None:
+    """Predict every example of DATA with RUN's model.
+
+    DATA is read like the run's own data. It may have labels, which are then written beside the predictions, or none: an
+    .npy or .npz of features, images in one folder, or a table of their paths. --set changes how it is read.
+    """
+    from pencil.cli.settings import data_section
+    from pencil.results import write_labels
+    from pencil.run import RunDirectory, code_of_data, code_of_run
+    from pencil.run import predict as predictions
+
+    _keep_apart(out, data)
+    directory = RunDirectory.open(run)
+    directory.require_finished()
+    section = data_section(data, settings, like=directory.config)
+    allow_current_folder(code_of_data(section), {data})
+    if trust_code:
+        tell_code(code_of_run(directory), run)
+    chunks, names = predictions(directory, section, split, trust_code=trust_code)
+    count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
+    _wrote(out, count, json_)
+
+
+@click.command()
+@run_argument
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
+@click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@for_spreadsheet
+@as_json
+def labels(run: Path, out: Path, distribution: bool, spreadsheet: bool, json_: bool) -> None:
+    """Write RUN's labels: given, suggested, confidence, verdict.
+
+    If RUN was reviewed, what reviewers decided replaces what was learned, and the column decision shows it.
+    """
+    from pencil.results import write_labels
+    from pencil.run import RunDirectory, learned_labels
+
+    directory = RunDirectory.open(run)
+    chunks, names = learned_labels(directory)
+    _keep_apart(out, directory.config.data.path)
+    count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
+    _wrote(out, count, json_)
+
+
+@click.command()
+@click.argument("data")
+@click.option(
+    "--noise", required=True, help="Kind and rate: symmetric:0.4, circular:0.3, cifar10:0.4 or instance:0.4."
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .npy file.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the noise.")
+@set_option
+@as_json
+def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...], json_: bool) -> None:
+    """Write noisy labels for DATA's training rows to a file.
+
+    DATA is not changed. Train with the file: pencil train DATA --noise FILE.
+    """
+    from pencil.cli.settings import data_section
+    from pencil.data import write_label_file
+    from pencil.results import writing
+    from pencil.run import code_of_data, noisy_labels, read_splits
+
+    _keep_apart(out, data)
+    section = data_section(data, settings, noise=noise)
+    allow_current_folder(code_of_data(section), {data})
+    train_split = read_splits(section).train
+    assert section.noise is not None
+    noisy, clean = noisy_labels(train_split, section.noise, seed).hard, train_split.labels.hard
+    with writing(out, ".csv", ".npy") as partial:
+        write_label_file(partial, train_split.ids, noisy, train_split.class_names, clean=clean)
+    share = float((noisy != clean).float().mean())
+    result = {"out": str(out), "rows": len(noisy), "changed": share}
+    print_json(result) if json_ else say(f"{out}: {len(noisy):,} labels, {percent(share)} of them changed")
+
+
+def _keep_apart(out: Path, data: str) -> None:
+    if out.resolve() == Path(data).expanduser().resolve():
+        raise ConfigError(f"--out {out}: that is the data itself; choose another file")
+
+
+def _wrote(out: Path, count: int, json_: bool) -> None:
+    print_json({"out": str(out), "rows": count}) if json_ else say(f"{out}: {count:,} rows")
