@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "pencil"
 # Calls and classes that turn data into code, run programs, or write the files of an archive.
 PATTERNS = """
     eval exec compile __import__ importlib.import_module importlib.util.* importlib.machinery.* runpy.* code.* codeop.*
+    importlib.metadata.entry_points
     pickle.* _pickle.* marshal.* shelve.* copyreg.* dill.* cloudpickle.* joblib.* yaml.*
     torch.load torch.jit.load torch.package.* torch.hub.* torch.utils.cpp_extension.* torch.ops.load_library
     subprocess.* pty.* ctypes.* cffi.* asyncio.create_subprocess_* shutil.unpack_archive logging.config.*
@@ -35,6 +36,7 @@ REVIEWED = {
         "imports.py",
         "importlib.import_module",
     ): "optional packages, named in the code; the user's own module, named by the user",
+    ("imports.py", "importlib.metadata.entry_points"): "kinds of data that the user installed as packages",
     ("bench/workers.py", "multiprocessing.get_context"): "our own workers, which are sent our own settings",
     ("engine/index.py", "pickle.Unpickler"): "knows the records of an index and refuses every other name",
     (
@@ -140,6 +142,10 @@ def test_only_reviewed_places_can_run_code_or_programs():
         (
             "import importlib.util\nimportlib.util.spec_from_file_location('a', 'b')",
             "importlib.util.spec_from_file_location",
+        ),
+        (
+            "from importlib.metadata import entry_points\nentry_points(group='x')",
+            "importlib.metadata.entry_points",
         ),
         ("import yaml\nyaml.load(text)", "yaml.load"),
         ("import subprocess\nsubprocess.run(['ls'])", "subprocess.run"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import traceback
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pencil.errors import ConfigError, MissingExtraError, did_you_mean
+from pencil.errors import ConfigError, MissingExtraError, PencilError, RunError, did_you_mean
+from pencil.machine import fault_of
 
 
 def need(module: str, *, extra: str, purpose: str) -> ModuleType:
@@ -46,6 +52,36 @@ def import_object(path: str, *, field: str) -> Any:
     for name in attribute.split("."):
         target = _attribute(target, name, path, field)
     return target
+
+
+def installed_objects(group: str) -> Iterator[tuple[str, Any]]:
+    """What installed packages name in an entry point group: names with objects, or with why they cannot be imported."""
+    for entry in entry_points(group=group):
+        try:
+            yield entry.name, entry.load()
+        except Exception as error:  # somebody's package may fail in any way as it is imported
+            yield entry.name, error
+
+
+@contextlib.contextmanager
+def users_code(field: str, path: str) -> Iterator[None]:
+    """Turn whatever a user's own code raises into a ``ConfigError`` that says where."""
+    try:
+        yield
+    except PencilError:
+        raise
+    except Exception as error:  # a user's code may fail in any way
+        if words := fault_of(error):
+            raise RunError(f"{field} = {path!r}: {words}") from error
+        _, caller, *_, last = [*(frames := traceback.extract_tb(error.__traceback__)), frames[-1]]
+        where = (
+            ""
+            if last.filename == caller.filename
+            else f" (in {Path(last.filename).name}, line {last.lineno})"
+        )
+        raise ConfigError(
+            f"{field} = {path!r} fails with {type(error).__name__}: {error}{where}; fix that code or its args"
+        ) from error
 
 
 def _module(name: str, path: str, field: str) -> ModuleType:

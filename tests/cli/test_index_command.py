@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pencil.cli.settings import data_section, recognise, train_config
+from pencil.cli.settings import data_section, train_config
 from pencil.config import RunConfig
 from pencil.errors import ConfigError, DataError
+from pencil.kinds import recognise
 from pencil.presets import preset
 
 
@@ -111,7 +112,7 @@ def test_what_is_missing_is_told(pencil, images, words, told):
 def test_the_folder_is_recognised_and_chooses_the_settings_for_its_inputs(pencil, images, features, tmp_path):
     pencil("index", images, "--out", tmp_path / "images")
     pencil("index", features, "--out", tmp_path / "features", "--label-field", "species")
-    assert recognise(str(tmp_path / "images")) == "shards"
+    assert recognise(str(tmp_path / "images")).name == "shards"
     config = train_config(str(tmp_path / "images"), None, None, settings=("data.window=3",))
     assert (config.data.kind, config.data.size, config.data.window) == ("shards", 32, 3)
     assert config.model == preset("folder", "").model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pencil.algorithm import Pencil
-from pencil.cli.settings import data_section, parse_noise, recognise, train_config
+from pencil.cli.settings import data_section, parse_noise, train_config
 from pencil.errors import ConfigError
 from pencil.methods import CrossEntropy
 from pencil.presets import preset
@@ -17,41 +17,6 @@ def config_file(tmp_path, text):
 
 
 # what the data is
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("x.npz", "features"),
-        ("x.npy", "features"),
-        ("table.csv", "manifest"),
-        ("table.parquet", "manifest"),
-        ("package.module:function", "python"),
-    ],
-)
-def test_data_is_recognised_by_its_name(name, kind):
-    assert recognise(name) == kind
-
-
-@pytest.mark.parametrize(
-    ("file", "kind"),
-    [
-        ("data_batch_1.bin", "cifar10"),
-        ("cifar-10-batches-py/x", "cifar10"),
-        ("fine_label_names.txt", "cifar100"),
-        ("cifar-100-python/x", "cifar100"),
-        ("train-images-idx3-ubyte.gz", "idx"),
-        ("image_class_labels.txt", "cub200"),
-        ("CUB_200_2011/image_class_labels.txt", "cub200"),
-        ("noisy_label_kv.txt", "clothing1m"),
-        ("annotations/noisy_label_kv.txt", "clothing1m"),
-        ("owls/1.png", "folder"),
-    ],
-)
-def test_a_folder_is_recognised_by_what_is_in_it(tmp_path, file, kind):
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_bytes(b"")
-    assert recognise(str(tmp_path)) == kind
 
 
 @pytest.mark.parametrize(
@@ -71,17 +36,6 @@ def test_what_is_predicted_is_not_balanced_as_training_was(tmp_path):
     like = preset("paper:clothing1m", "x")
     data = data_section(str(tmp_path), like=like)
     assert (like.data.per_class, data.per_class, data.kind) == (18571, None, "clothing1m")
-
-
-def test_what_is_not_recognised_is_named(tmp_path, monkeypatch):
-    (tmp_path / "notes.txt").write_text("")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"data 'notes.txt' is neither a folder nor a file ending in .npz"):
-        recognise("notes.txt")
-    with pytest.raises(
-        ConfigError, match=r"data 'nowhere' does not exist; give a folder or a file ending in .npz"
-    ):
-        recognise("nowhere")
 
 
 # noise
@@ -150,7 +104,7 @@ def test_a_config_file_takes_another_path_from_the_command_line(tmp_path):
         ((None, None, "features"), "--preset features: give the path of the data too: pencil train DATA"),
         (("x.npz", "a.toml", "features"), "--config and --preset exclude each other"),
         (("x.npz", None, "feature"), "--preset feature: unknown; did you mean 'features'?"),
-        (("own:data", None, None), "'own:data' is your own data set; say what to start from: --preset feat"),
+        (("own:data", None, None), "'own:data' has no default settings; choose some: --preset features, "),
     ],
 )
 def test_contradictions_are_told(words, message):

@@ -10,21 +10,10 @@ from pydantic import ValidationError
 
 from pencil import CosineSchedule, CrossEntropy, LinearSchedule, Pencil, Phase, PiecewiseSchedule
 from pencil.config import RunConfig, read_table
-from pencil.config.schema import (
-    Checkpoint,
-    CifarData,
-    DatasetData,
-    FeaturesData,
-    ImagesData,
-    LabelFile,
-    MatrixNoise,
-    Model,
-    Optimizer,
-    RateNoise,
-    Train,
-)
+from pencil.config.schema import Checkpoint, Model, Optimizer, Train
 from pencil.data import Augment
 from pencil.errors import ConfigError
+from pencil.kinds import CifarData, DatasetData, FeaturesData, ImagesData, LabelFile, MatrixNoise, RateNoise
 from pencil.methods import Forward
 from pencil.presets import PRESETS, preset
 

@@ -6,9 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from pencil.config.schema import FeaturesData, ImagesData
 from pencil.errors import ConfigError, DataError, RunError
-from pencil.export.tools import TOOLS, ExportOptions, export, image_folder, write_json_list
+from pencil.export.tools import TOOLS, ExportOptions, export, write_json_list
 from pencil.run import RunDirectory
 
 ENDINGS = {"label-studio": "x.json", "fiftyone": "x", "datasets": "x.parquet", "cleanlab": "x.npz"}
@@ -70,23 +69,6 @@ def test_arrays_are_read_without_pickle(run, rows, tmp_path):
     with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
         assert arrays["pred_probs"].shape == (len(rows), 4)
         assert arrays["ids"].tolist() == [row.id for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("kind", "path", "folder"),
-    [
-        ("folder", "/d/images", "/d/images/"),
-        ("manifest", "/d/table.csv", "/d/"),
-        ("cub200", "/d/CUB", "/d/CUB/images/"),
-        ("clothing1m", "/d/c", ""),
-    ],
-)
-def test_images_of_a_run_are_found_where_its_data_is(kind, path, folder):
-    assert image_folder(ImagesData(kind=kind, path=path)) == folder
-
-
-def test_features_have_no_images():
-    assert image_folder(FeaturesData(kind="features", path="/d/x.npz")) == ""
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from pencil.config import RunConfig
-from pencil.config.schema import FeaturesData, ImagesData
 from pencil.errors import ConfigError, DataError, PencilError, RunError
+from pencil.kinds import FeaturesData, ImagesData
 from pencil.methods import CrossEntropy
 from pencil.presets import preset
 from pencil.results import SavedLabels

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from pencil.config.schema import (
+from pencil.data import write_label_file
+from pencil.errors import ConfigError, DataError
+from pencil.kinds import (
     CifarData,
     DatasetData,
     FeaturesData,
@@ -17,10 +19,8 @@ from pencil.config.schema import (
     MatrixNoise,
     RateNoise,
 )
-from pencil.data import write_label_file
-from pencil.errors import ConfigError, DataError
 from pencil.run import noisy_labels, prepare_examples, read_splits
-from pencil.run.sources import noise_matrix
+from pencil.run.noise import noise_matrix
 from pencil.stores import GivenLabels
 
 

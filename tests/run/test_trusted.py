@@ -5,8 +5,8 @@ import csv
 import pytest
 import torch
 
-from pencil.config.schema import TrustedLabels
 from pencil.errors import DataError
+from pencil.kinds import TrustedLabels
 from pencil.review import Review
 from pencil.review.history import Who
 from pencil.run import LabelTable, RunDirectory, prepare_examples, train

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from pencil.config import RunConfig, assign, parse_assignment, read_table
-from pencil.config.schema import Data
-from pencil.data.shards import MANIFEST, ShardIndex
 from pencil.errors import ConfigError
+from pencil.kinds import DataSection, Kind, kind_of, recognise
 from pencil.presets import preset
 
-IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
-FIRST_OF_PAPER = {"cub200": "paper:cub200-lambda3000-alpha0", "clothing1m": "paper:clothing1m"}
+SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
+"""Settings of data that a kind takes over from another kind's preset, where it has them."""
 
 
 def train_config(
@@ -56,46 +53,23 @@ def words_of(settings: tuple[str, ...]) -> set[str]:
 
 def data_section(
     path: str, settings: tuple[str, ...] = (), *, like: RunConfig | None = None, noise: str | None = None
-) -> Data:
-    """The data at ``path``, its kind recognised; read as the data of the run it is for."""
+) -> DataSection:
+    """The data at ``path``, its kind recognised; read in the same way as the data of the run ``like``."""
     kind = recognise(path)
-    if like is not None and (like.data.kind == kind or _alike(like.data.kind, kind)):
+    if like is not None and like.data.kind in (kind.name, *kind.like):
         table = like.table()
-        table["data"] |= {"kind": kind, "path": path, "noise": None, "validation": 0.0}
+        table["data"] |= {"kind": kind.name, "path": path, "noise": None, "validation": 0.0}
         table["data"] |= {"limit": None, "per_class": None, "trusted": None}
-        for own in ("labels", "cache", "args"):  # those of the run's data, not of this
+        for own in kind_of(like.data).own:
             table["data"].pop(own, None)
     else:
-        table = _preset_table("features" if kind == "python" else _own_preset(kind, path), path)
+        table = _preset_table(_own_preset(kind, path) or "features", kind, path)
     if noise is not None:
         table["data"]["noise"] = parse_noise(noise)
     for setting in settings:
         key, value = parse_assignment(setting)
         assign(table, f"data.{key.removeprefix('data.')}", value)
     return RunConfig.of(table).data
-
-
-def recognise(path: str) -> str:
-    """The kind of data at a path, by its name and content; mostly also the name of the preset for it."""
-    place = Path(path).expanduser()
-    if IMPORT_PATH.fullmatch(path) and not place.exists():
-        return "python"
-    if place.suffix in (".npz", ".npy"):
-        return "features"
-    if place.suffix in (".csv", ".parquet"):
-        return "manifest"
-    if not place.is_dir():
-        problem = "is neither a folder nor" if place.exists() else "does not exist; give a folder or"
-        raise ConfigError(
-            f"data {path!r} {problem} a file ending in .npz, .npy, .csv or .parquet "
-            "(your own data set goes by its function: package.module:function)"
-        )
-    if (place / MANIFEST).is_file():
-        return "shards"
-    for kind, patterns in _SIGNS.items():
-        if any(next(place.glob(pattern), None) for pattern in patterns):
-            return kind
-    return "folder"
 
 
 def parse_noise(text: str) -> dict[str, Any]:
@@ -111,15 +85,6 @@ def parse_noise(text: str) -> dict[str, Any]:
         raise ConfigError(
             f"--noise {text!r}: no such file, and not kind:rate; write symmetric:0.4, or FILE[:KEY]"
         ) from None
-
-
-_SIGNS = {
-    "cifar100": ("cifar-100-*", "fine_label_names.txt"),
-    "cifar10": ("cifar-10-*", "data_batch_1*"),
-    "idx": ("*-images-idx3-ubyte*", "*-images.idx3-ubyte*"),
-    "cub200": ("image_class_labels.txt", "CUB_200_2011/image_class_labels.txt"),
-    "clothing1m": ("noisy_label_kv.txt", "annotations/noisy_label_kv.txt"),
-}
 
 
 def _base_table(data: str | None, config: Path | None, preset_name: str | None) -> dict[str, Any]:
@@ -139,40 +104,29 @@ def _base_table(data: str | None, config: Path | None, preset_name: str | None) 
             f"--preset {preset_name}: give the path of the data too: pencil train DATA --preset {preset_name}"
         )
     kind = recognise(data)
-    if preset_name is None and kind == "python":
+    start = preset_name or _own_preset(kind, data)
+    if start is None:
         raise ConfigError(
-            f"data {data!r} is your own data set; say what to start from: --preset features, --preset folder "
-            "(for images) or --config FILE"
+            f"data {data!r} has no default settings; choose some: --preset features, --preset folder (for images) "
+            "or --config FILE"
         )
-    return _preset_table(preset_name or _own_preset(kind, data), data)
+    return _preset_table(start, kind, data)
 
 
-def _preset_table(name: str, data: str) -> dict[str, Any]:
-    """A preset's settings for the data; your own data set or shards take the place of the preset's kind."""
-    table, kind = preset(name, data).table(), recognise(data)
-    if kind == "python" or (kind == "shards" and name != kind):
-        kept = (
-            "validation",
-            "normalize",
-            "augment",
-            "noise",
-            *(("size", "channels") if kind == "shards" else ()),
-        )
-        table["data"] = {key: value for key, value in table["data"].items() if key in kept}
-        table["data"] |= {"kind": kind, "path": data}
+def _preset_table(start: str | RunConfig, kind: Kind, data: str) -> dict[str, Any]:
+    """A preset's settings for the data; a kind that can be used with any preset puts its own section in place."""
+    table = (preset(start, data) if isinstance(start, str) else start).table()
+    if kind.any_preset and table["data"]["kind"] != kind.name:
+        kept = [name for name in SHARED if name in kind.section.model_fields]
+        table["data"] = {name: value for name, value in table["data"].items() if name in kept}
+        table["data"] |= {"kind": kind.name, "path": data}
     return table
 
 
-def _own_preset(kind: str, data: str) -> str:
-    """The preset for a kind of data; shards may hold images or features, and two sets have the paper's only."""
-    if kind == "shards" and ShardIndex.open(Path(data).expanduser()).kind == "features":
-        return "features"
-    return FIRST_OF_PAPER.get(kind, kind)
-
-
-def _alike(known: str, kind: str) -> bool:
-    """Whether data of one kind can be read with the settings of another."""
-    return known in IMAGE_FILES and kind in (*IMAGE_FILES, "shards")
+def _own_preset(kind: Kind, data: str) -> str | RunConfig | None:
+    """The settings to start from for data of this kind: a preset's name, or the settings themselves."""
+    start: str | RunConfig | None = kind.preset(data) if callable(kind.preset) else kind.preset
+    return start
 
 
 def _set_method(table: dict[str, Any], name: Any) -> None:

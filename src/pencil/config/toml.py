@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pencil.errors import ConfigError
+from pencil.kinds.sections import INTEGERS
 
 DEEPEST = 32  # tables and arrays in one another, and parts of a key
-INTEGERS = 2**63  # integers of TOML have 64 bits
 _TEXT = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'  # an end may be missing: then all that follows is text
     r"|'''(?:[^']|'(?!''))*+(?:''')?"

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pencil.config.schema import Data
 from pencil.errors import ConfigError, DataError
 from pencil.export import cleanlab, datasets, fiftyone, label_studio
 from pencil.export.label_studio import Shown
+from pencil.kinds import kind_of
 from pencil.results import LabelRow, label_rows, writing
 from pencil.run import RunDirectory, learned_labels
 
@@ -69,7 +69,8 @@ def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) ->
 
 
 def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    prefix = image_folder(directory.config.data) if options.prefix is None else options.prefix
+    data = directory.config.data
+    prefix = kind_of(data).folder(data.path) if options.prefix is None else options.prefix
     rows, names = _rows(directory, options)
     metadata, samples = out / "metadata.json", out / "samples.json"
     with writing(samples, ".json") as partial:
@@ -102,13 +103,6 @@ TOOLS: Mapping[str, tuple[Writer, frozenset[str]]] = {
     "cleanlab": (_cleanlab, frozenset()),
 }
 """Each tool's writer, and the options that it takes."""
-
-
-def image_folder(data: Data) -> str:
-    """The folder that the ids of an image run are in, with a slash; nothing where ids are not files in one folder."""
-    path = Path(data.path).expanduser().resolve()
-    folders = {"folder": path, "manifest": path.parent, "cub200": path / "images"}
-    return f"{folders[data.kind]}/" if data.kind in folders else ""
 
 
 def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[LabelRow], tuple[str, ...]]:

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from pencil.algorithm import CosineSchedule, Pencil, Phase, three_phases
 from pencil.config import RunConfig
-from pencil.config.schema import (
-    CifarData,
-    FeaturesData,
-    IdxData,
-    ImagesData,
-    Model,
-    Optimizer,
-    ShardsData,
-    Train,
-)
+from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
+from pencil.kinds import CifarData, FeaturesData, IdxData, ImagesData, ShardsData
 
 
 def features(path: str) -> RunConfig:

@@ -4,9 +4,10 @@ from pencil.run.actions import evaluate, learned_labels, predict, resume, train
 from pencil.run.code import Trust, check_code, code_in, code_of_data, code_of_run
 from pencil.run.directory import RunDirectory
 from pencil.run.label_table import LabelTable
+from pencil.run.noise import noisy_labels
 from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show
 from pencil.run.plan import Plan
-from pencil.run.sources import noisy_labels, prepare_examples, read_splits
+from pencil.run.sources import prepare_examples, read_splits
 
 __all__ = [
     "ChangedDataError",

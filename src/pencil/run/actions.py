@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from pencil.config import RunConfig
-from pencil.config.schema import Data
 from pencil.data import Examples, Inputs, Preparation, Splits, Unlabelled
 from pencil.engine import (
     Event,
@@ -34,6 +33,7 @@ from pencil.engine import (
     whole_weights,
 )
 from pencil.errors import ConfigError, DataError, PencilError, RunError
+from pencil.kinds import DataSection
 from pencil.machine import fault_of
 from pencil.results import (
     Judged,
@@ -130,7 +130,7 @@ def evaluate(
 
 
 def predict(
-    directory: RunDirectory, data: Data, split: str = "train", *, trust_code: Trust = False
+    directory: RunDirectory, data: DataSection, split: str = "train", *, trust_code: Trust = False
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """Predictions of the trained backbone for every row of a data source, in order, and the class names.
 

@@ -11,7 +11,6 @@ from torch.optim import SGD, AdamW
 
 from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
-from pencil.config.schema import DataSection, ShardsData
 from pencil.config.schema import Optimizer as OptimizerSection
 from pencil.data import (
     EpochSampler,
@@ -27,12 +26,15 @@ from pencil.data import (
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training, is_sharded
 from pencil.errors import ConfigError, RunError
+from pencil.imports import users_code
+from pencil.kinds import DataSection
 from pencil.methods import Method
 from pencil.models import PAIR, build_model
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.code import Trust, check_code, code_of_run
 from pencil.run.directory import RunDirectory
-from pencil.run.sources import Prepared, noise_matrix, users_code
+from pencil.run.noise import noise_matrix
+from pencil.run.sources import Prepared
 from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import USUAL_K, choose_store, free_memory
 
@@ -192,7 +194,7 @@ def build_sampler(config: RunConfig, order: Order, runtime: Runtime) -> EpochSam
         runtime.rank,
         runtime.world_size,
         blocks=order.placed,
-        window=config.data.window if isinstance(config.data, ShardsData) else WINDOW,
+        window=getattr(config.data, "window", WINDOW),
     )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pencil.config import RunConfig
-from pencil.config.schema import Data, DatasetData
 from pencil.errors import RunError
+from pencil.kinds import DataSection, kind_of
 from pencil.models import named_code
 from pencil.results import read_card
 from pencil.run.directory import RunDirectory
@@ -25,9 +25,9 @@ def code_in(config: RunConfig) -> dict[str, str]:
     return code_of_data(config.data) | code_of_model(config.model.name, config.model.args)
 
 
-def code_of_data(data: Data) -> dict[str, str]:
+def code_of_data(data: DataSection) -> dict[str, str]:
     """The function that makes the data, where it is somebody's own."""
-    return {"data.path": data.path} if isinstance(data, DatasetData) else {}
+    return {"data.path": data.path} if kind_of(data).is_code else {}
 
 
 def code_of_model(name: str, args: Mapping[str, Any]) -> dict[str, str]:

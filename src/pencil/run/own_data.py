@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pencil.config.schema import Data
 from pencil.data.checking import Tell
 from pencil.data.fingerprint import differences, fingerprint, labels_mark
 from pencil.errors import RunError
+from pencil.kinds import DataSection
 from pencil.run.code import Trust, check_code, code_of_data
 from pencil.run.directory import DATA, RunDirectory
 from pencil.run.sources import Prepared, prepare_examples
@@ -99,7 +99,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any], *, labels: b
         yield "train: the labels laid over the data's own (data.noise, data.trusted) differ"
 
 
-def _without_noise(data: Data) -> Data:
+def _without_noise(data: DataSection) -> DataSection:
     """Showing rows needs no noise, unless that decides which rows there are."""
     if data.per_class is None and data.ceiling is None:
         return data.model_copy(update={"noise": None})

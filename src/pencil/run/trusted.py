@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pencil.config.schema import TrustedLabels
 from pencil.data import Examples, read_trusted_file
 from pencil.errors import DataError, did_you_mean
+from pencil.kinds import TrustedLabels
 from pencil.results import last_entry, read_card, read_decisions, was_reviewed
 from pencil.stores import GivenLabels
 

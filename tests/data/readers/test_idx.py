@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pencil.config.schema import IdxData
 from pencil.data.readers.idx import read_idx, read_idx_array
 from pencil.errors import DataError
+from pencil.kinds import IdxData
 from pencil.run import read_splits
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}

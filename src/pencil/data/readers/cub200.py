@@ -34,9 +34,8 @@ def read_cub200(root: str | Path, size: int | None = None, channels: int = 3) ->
         size: Height and width to resize to; the official images differ in size.
         channels: 3 for RGB, 1 for grey.
     """
-    root = Path(root)
     ImageDecoder(size, channels)
-    root = root / FOLDER if (root / FOLDER / "images.txt").exists() else root
+    root = images_folder(Path(root)).parent
     classes = _table(root / "classes.txt")
     images = _table(root / "images.txt")
     labels = _numbers(root / "image_class_labels.txt", images, set(classes))
@@ -54,6 +53,11 @@ def read_cub200(root: str | Path, size: int | None = None, channels: int = 3) ->
     if is_train.all() or not is_train.any():
         raise DataError(f"{root / 'train_test_split.txt'}: one part is empty; it marks images with 1 and 0")
     return Splits(*(whole.subset(mask.nonzero().flatten()) for mask in (is_train, ~is_train)))
+
+
+def images_folder(root: Path) -> Path:
+    """The folder that ids are relative to."""
+    return (root / FOLDER if (root / FOLDER / "images.txt").exists() else root) / "images"
 
 
 def _table(path: Path) -> dict[str, str]:

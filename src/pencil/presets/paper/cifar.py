@@ -9,8 +9,9 @@ from typing import Any
 
 from pencil.algorithm import LinearSchedule, Pencil, PiecewiseSchedule, Schedule, three_phases
 from pencil.config import RunConfig
-from pencil.config.schema import CifarData, Model, Noise, Optimizer, RateNoise, Train
+from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
+from pencil.kinds import CifarData, Noise, RateNoise
 from pencil.presets.experiment import Experiment
 from pencil.presets.paper import choices
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from pencil.algorithm import Pencil, Phase, PiecewiseSchedule
 from pencil.config import RunConfig
-from pencil.config.schema import ImagesData, Model, Optimizer, Train
+from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
+from pencil.kinds import ImagesData
 from pencil.presets.experiment import Experiment
 from pencil.presets.paper import choices
 

@@ -7,8 +7,9 @@ from functools import partial
 
 from pencil.algorithm import Pencil, PiecewiseSchedule, three_phases
 from pencil.config import RunConfig
-from pencil.config.schema import ImagesData, Model, Optimizer, Train
+from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
+from pencil.kinds import ImagesData
 from pencil.presets.experiment import Experiment
 from pencil.presets.paper import choices
 

@@ -1,0 +1,249 @@
+"""The built-in kinds: their settings, and how each is recognised and read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pencil.data import (
+    Splits,
+    Unlabelled,
+    read_cifar,
+    read_clothing1m,
+    read_cub200,
+    read_features,
+    read_features_alone,
+    read_idx,
+    read_image_folder,
+    read_images_alone,
+    read_manifest,
+    read_paths_alone,
+    read_shards,
+)
+from pencil.data.readers.cub200 import images_folder
+from pencil.data.sampler import WINDOW
+from pencil.data.shards import MANIFEST, ShardIndex
+from pencil.data.shards.inputs import CACHE_BYTES
+from pencil.errors import ConfigError, DataError
+from pencil.imports import import_object, users_code
+from pencil.kinds.kind import Kind
+from pencil.kinds.sections import DataSection
+
+IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
+
+
+class FeaturesData(DataSection):
+    """Feature arrays, .npz or .npy."""
+
+    kind: Literal["features"]
+    labels: str | None = Field(default=None, description=".npy of labels, where path is an .npy of features")
+    keys: dict[str, str] = Field(
+        default_factory=dict, description="arrays of an .npz by role, where they have names of their own"
+    )
+
+
+class CifarData(DataSection):
+    """CIFAR-10 or CIFAR-100 in the official binary or python layout."""
+
+    kind: Literal["cifar10", "cifar100"]
+    coarse: bool = Field(default=False, description="CIFAR-100's 20 superclasses in place of its 100 classes")
+
+
+class IdxData(DataSection):
+    """MNIST's and Fashion-MNIST's IDX files."""
+
+    kind: Literal["idx"]
+    class_names: tuple[str, ...] | None = Field(
+        default=None, description="what the classes are called; None: 0, 1, ..."
+    )
+
+
+class ImagesData(DataSection):
+    """Image files: a folder per class, a CSV or Parquet manifest, CUB-200-2011 or Clothing1M as published.
+
+    A manifest has columns path, label, split, votes, trusted.
+    """
+
+    kind: Literal["folder", "manifest", "cub200", "clothing1m"]
+    size: int | None = Field(
+        default=None, ge=1, description="resize to size × size; None: as they are, all alike"
+    )
+    channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
+
+
+class ShardsData(DataSection):
+    """Tar or Parquet shards, local or remote; path is the folder that pencil index wrote."""
+
+    kind: Literal["shards"]
+    size: int | None = Field(
+        default=None, ge=1, description="resize images to size × size; None: as they are, all alike"
+    )
+    channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
+    window: int = Field(default=WINDOW, ge=1, description="shards whose rows are shuffled together")
+    missing_shards: Literal["error", "skip"] = Field(
+        default="error", description="skip: go on without the rows of shards that are missing or cut off"
+    )
+    cache: str | None = Field(
+        default=None, description="folder for remote shards; None: the user's cache folder"
+    )
+    cache_bytes: int = Field(default=CACHE_BYTES, ge=1, description="how much remote shards may take there")
+
+
+class DatasetData(DataSection):
+    """Your own: path names a function, ``package.module:function``, that returns pencil.data.Splits."""
+
+    kind: Literal["python"]
+    args: dict[str, Any] = Field(default_factory=dict, description="arguments of the function")
+
+
+def _call(data: DatasetData, _: Path) -> Splits:
+    function = import_object(data.path, field="data.path")
+    with users_code("data.path", data.path):
+        splits = function(**data.args)
+    if not isinstance(splits, Splits):
+        raise ConfigError(
+            f"data.path: {data.path} returned {type(splits).__name__}; it must return pencil.data.Splits"
+        )
+    return splits
+
+
+def _features(data: FeaturesData, path: Path) -> Splits:
+    if path.suffix == ".npy" and data.labels is None:
+        raise DataError(f"data.labels: missing; {path} holds features alone: --set data.labels=FILE")
+    labels = None if data.labels is None else Path(data.labels).expanduser()
+    return read_features(path, labels=labels, keys=data.keys, on_error=data.on_error)
+
+
+def _features_alone(data: FeaturesData, path: Path) -> Unlabelled | None:
+    return read_features_alone(path, data.keys) if data.labels is None else None
+
+
+def _manifest(data: ImagesData, path: Path) -> Splits:
+    return read_manifest(path, size=data.size, channels=data.channels, on_error=data.on_error)
+
+
+def _shards(data: ShardsData, path: Path) -> Splits:
+    return read_shards(
+        path,
+        size=data.size,
+        channels=data.channels,
+        missing=data.missing_shards,
+        cache=data.cache,
+        cache_bytes=data.cache_bytes,
+    )
+
+
+def _shards_preset(path: str) -> str:
+    """Shards hold images or features."""
+    return "features" if ShardIndex.open(Path(path).expanduser()).kind == "features" else "shards"
+
+
+def _cifar(data: CifarData, path: Path) -> Splits:
+    label: Literal["coarse", "fine"] = "coarse" if data.coarse else "fine"
+    return read_cifar(path, num_classes=10 if data.kind == "cifar10" else 100, label=label)
+
+
+def _sized(data: ImagesData) -> dict[str, Any]:
+    return {"size": data.size, "channels": data.channels}
+
+
+BUILT_IN = (
+    Kind(
+        "python",
+        DatasetData,
+        _call,
+        recognise=lambda path: IMPORT_PATH.fullmatch(str(path)) is not None and not path.exists(),
+        own=("args",),
+        is_code=True,
+    ),
+    Kind(
+        "features",
+        FeaturesData,
+        _features,
+        suffixes=(".npz", ".npy"),
+        read_unlabelled=_features_alone,
+        preset="features",
+        any_preset=False,
+        own=("labels",),
+    ),
+    Kind(
+        "manifest",
+        ImagesData,
+        _manifest,
+        suffixes=(".csv", ".parquet"),
+        read_unlabelled=lambda data, path: read_paths_alone(path, **_sized(data)),
+        preset="manifest",
+        any_preset=False,
+        like=IMAGE_FILES,
+        originals=lambda path: path.parent,
+    ),
+    Kind(
+        "shards",
+        ShardsData,
+        _shards,
+        recognise=lambda path: (path / MANIFEST).is_file(),
+        preset=_shards_preset,
+        like=IMAGE_FILES,
+        own=("cache",),
+    ),
+    Kind(
+        "cifar100",
+        CifarData,
+        _cifar,
+        signs=("cifar-100-*", "fine_label_names.txt"),
+        preset="cifar100",
+        any_preset=False,
+    ),
+    Kind(
+        "cifar10",
+        CifarData,
+        _cifar,
+        signs=("cifar-10-*", "data_batch_1*"),
+        preset="cifar10",
+        any_preset=False,
+    ),
+    Kind(
+        "idx",
+        IdxData,
+        lambda data, path: read_idx(path, data.class_names),
+        signs=("*-images-idx3-ubyte*", "*-images.idx3-ubyte*"),
+        preset="idx",
+        any_preset=False,
+    ),
+    Kind(
+        "cub200",
+        ImagesData,
+        lambda data, path: read_cub200(path, **_sized(data)),
+        signs=("image_class_labels.txt", "CUB_200_2011/image_class_labels.txt"),
+        preset="paper:cub200-lambda3000-alpha0",
+        any_preset=False,
+        like=IMAGE_FILES,
+        originals=images_folder,
+    ),
+    Kind(
+        "clothing1m",
+        ImagesData,
+        lambda data, path: read_clothing1m(path, **_sized(data)),
+        signs=("noisy_label_kv.txt", "annotations/noisy_label_kv.txt"),
+        preset="paper:clothing1m",
+        any_preset=False,
+        like=IMAGE_FILES,
+        originals=lambda path: path,
+    ),
+    Kind(
+        "folder",
+        ImagesData,
+        lambda data, path: read_image_folder(path, **_sized(data)),
+        recognise=Path.is_dir,
+        read_unlabelled=lambda data, path: read_images_alone(path, **_sized(data)),
+        preset="folder",
+        any_preset=False,
+        like=IMAGE_FILES,
+        originals=lambda path: path,
+    ),
+)
+"""In the order in which they are tried: the first that recognises a path takes it, and a folder may be anything."""

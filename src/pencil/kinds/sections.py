@@ -1,0 +1,107 @@
+"""Settings of data: what every kind shares, noise laid over the labels, and verified labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from pencil.algorithm.checks import require
+from pencil.data.augment import Augment
+from pencil.data.noise import ROW_TOLERANCE
+
+INTEGERS = 2**63  # settings are stored as TOML, whose integers have 64 bits
+Seed = Annotated[int, Field(ge=-INTEGERS, lt=INTEGERS)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and refusing fields it does not know and numbers that are not finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class RateNoise(Section):
+    """Seeded noise of one rate: ``symmetric`` and ``circular`` for any classes, ``cifar10``'s map, ``instance``."""
+
+    kind: Literal["symmetric", "circular", "cifar10", "instance"]
+    rate: float = Field(ge=0, le=1, description="the share of labels that become wrong")
+    seed: Seed | None = Field(default=None, description="the run's seed where absent")
+
+
+class MatrixNoise(Section):
+    """Noise by a transition matrix: row i holds the probabilities of each label where i is true."""
+
+    kind: Literal["matrix"]
+    matrix: tuple[tuple[float, ...], ...] = Field(description="rows that sum to 1, one for each class")
+    seed: Seed | None = Field(default=None, description="the run's seed where absent")
+
+    @field_validator("matrix")
+    @classmethod
+    def _distributions(cls, matrix: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        for number, row in enumerate(matrix):
+            square = len(row) == len(matrix)
+            fits = square and all(share >= 0 for share in row) and abs(sum(row) - 1) <= ROW_TOLERANCE
+            demand = f"must be {len(matrix)} numbers that are not negative and sum to 1"
+            require(fits, f"row {number}", row, demand)
+        return matrix
+
+
+class LabelFile(Section):
+    """Labels from a file laid over the data set's own, such as CIFAR-N's."""
+
+    kind: Literal["file"]
+    path: str = Field(description="a .npy, .npz, .csv, .txt or .pt with a label for each training row")
+    key: str | None = Field(default=None, description="which array of the file, where it has several")
+
+
+Noise = Annotated[RateNoise | MatrixNoise | LabelFile, Field(discriminator="kind")]
+
+
+class TrustedLabels(Section):
+    """Labels that somebody made sure of: they replace the given ones and never move; dropped rows are left out."""
+
+    path: str = Field(description="a reviewed run, or a .csv with the columns id and label")
+    entry: int | None = Field(
+        default=None,
+        ge=0,
+        description="of a reviewed run: the entry of its history to stop at; None: the last when training begins",
+    )
+
+
+class DataSection(Section):
+    """What every data source may say besides where it is.
+
+    A kind of data derives from it and adds ``kind``, annotated as a ``Literal`` of its name, and its own settings.
+    """
+
+    if TYPE_CHECKING:
+        kind: str
+
+    path: str = Field(
+        description="the file or folder; of shards what pencil index wrote; of your own the function"
+    )
+    noise: Noise | None = Field(
+        default=None, description="made from the labels read; files are never touched"
+    )
+    validation: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training rows held out, noisy too"
+    )
+    trusted: TrustedLabels | None = Field(
+        default=None, description="labels that somebody made sure of, by id"
+    )
+    per_class: int | None = Field(
+        default=None, ge=1, description="train on this many rows of each given label, drawn by seed"
+    )
+    limit: int | None = Field(default=None, ge=1, description="train on this many rows, drawn by seed")
+    on_error: Literal["error", "skip"] = Field(
+        default="error",
+        description="skip: look at every row first, and go on without those that cannot be read",
+    )
+    normalize: Literal["auto", "mean", "none"] = Field(
+        default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
+    )
+    augment: Augment | None = Field(default=None, description="random crops and flips of training images")
+    ceiling: Literal["clean", "oracle"] | None = Field(
+        default=None,
+        description="to compare with: train on the true labels, or only on rows whose given label is right",
+    )

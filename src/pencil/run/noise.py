@@ -1,0 +1,86 @@
+"""Noise as configured, laid over the labels that were read; trusted labels are left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pencil.data import (
+    Examples,
+    cifar10_matrix,
+    circular_matrix,
+    instance_dependent_noise,
+    mixed_seed,
+    read_label_file,
+    symmetric_matrix,
+    transition_noise,
+)
+from pencil.errors import ConfigError, DataError
+from pencil.kinds import LabelFile, MatrixNoise, Noise, RateNoise
+from pencil.stores import GivenLabels
+
+NOISE = 1  # what draws random numbers, see sources
+
+
+def noisy_labels(train: Examples, noise: Noise, seed: int) -> GivenLabels:
+    """The labels with noise as configured, trusted ones left alone; soft labels cannot be corrupted this way."""
+    if train.labels.values.dim() != 1:
+        raise ConfigError(
+            "data.noise: needs hard labels, but this data set has soft labels or votes; leave data.noise out"
+        )
+    noisy = _file_labels(train, noise) if isinstance(noise, LabelFile) else _corrupted(train, noise, seed)
+    given = train.labels
+    if given.trusted is not None:
+        noisy = torch.where(given.trusted, given.values, noisy)
+    return GivenLabels.of(noisy, train.num_classes, given.trusted)
+
+
+def _corrupted(train: Examples, noise: RateNoise | MatrixNoise, seed: int) -> Tensor:
+    labels, classes = train.labels.values, train.num_classes
+    generator = torch.Generator().manual_seed(mixed_seed(seed if noise.seed is None else noise.seed, NOISE))
+    if noise.kind == "instance":
+        return instance_dependent_noise(labels, train.inputs, classes, noise.rate, generator)
+    return transition_noise(labels, _matrix(noise, classes), generator)
+
+
+def noise_matrix(noise: Noise, train: Examples) -> Tensor:
+    """T (C, C) of configured noise: its own, or, where it has none (from a file, by instance), as it came out."""
+    if not isinstance(noise, LabelFile) and noise.kind != "instance":
+        return _matrix(noise, train.num_classes)
+    assert train.reference is not None, "noise keeps the labels it was made from"
+    identity = torch.eye(train.num_classes, dtype=torch.float64)
+    counts = identity[train.reference].T @ identity[train.labels.hard]
+    total = counts.sum(dim=1, keepdim=True)
+    return torch.where(
+        total > 0, counts / total.clamp_min(1), identity
+    )  # a class without rows keeps its name
+
+
+def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
+    """T (C, C) of noise that is made by one."""
+    if isinstance(noise, MatrixNoise):
+        matrix = torch.tensor(noise.matrix)
+        if matrix.shape != (classes, classes):
+            raise ConfigError(
+                f"data.noise.matrix: {tuple(matrix.shape)} for {classes} classes; it must be square"
+            )
+        return matrix
+    if noise.kind == "cifar10" and classes != 10:
+        raise ConfigError(f"data.noise.kind: 'cifar10' maps CIFAR-10's classes, but the data has {classes}")
+    if noise.kind == "cifar10":
+        return cifar10_matrix(noise.rate)
+    return (symmetric_matrix if noise.kind == "symmetric" else circular_matrix)(classes, noise.rate)
+
+
+def _file_labels(train: Examples, noise: LabelFile) -> Tensor:
+    path = Path(noise.path).expanduser()
+    labels = read_label_file(path, key=noise.key, ids=train.ids, class_names=train.class_names)
+    strange = labels[(labels < 0) | (labels >= train.num_classes)]
+    if len(strange):
+        raise DataError(
+            f"data.noise.path: {noise.path} holds the label {int(strange[0])}, but the data's "
+            f"{train.num_classes} classes are numbered from 0; fix the file"
+        )
+    return labels
