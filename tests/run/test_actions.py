@@ -4,17 +4,15 @@ import json
 import warnings
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from pencil.config import RunConfig
-from pencil.errors import ConfigError, DataError, PencilError, RunError
-from pencil.kinds import FeaturesData, ImagesData
+from pencil.errors import ConfigError, PencilError, RunError
 from pencil.methods import CrossEntropy
 from pencil.presets import preset
 from pencil.results import SavedLabels
-from pencil.run import evaluate, learned_labels, predict, prepare_examples, resume, train
+from pencil.run import learned_labels, prepare_examples, resume, train
 
 LABELS = "labels/00000-00000.safetensors"
 FILES = (
@@ -98,9 +96,6 @@ def test_lost_results_are_written_again_from_the_last_checkpoint(make_config, tm
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
-# evaluate and predict
-
-
 @pytest.mark.parametrize("place", ["Loop.run", "save_labels", "build_runtime"])
 def test_a_lost_rank_ends_in_one_line_that_names_what_was_saved(make_config, tmp_path, monkeypatch, place):
     """Wherever it is noticed; gloo's file and its guesses are left out. Real ones: tests/run/test_hosts.py."""
@@ -118,97 +113,6 @@ def test_a_lost_rank_ends_in_one_line_that_names_what_was_saved(make_config, tmp
         f"another rank is gone (Read error [10.0.0.2]:1: Connection timed out); {saved}; torchrun --max-restarts=N "
         f"starts all again, or continue with any number of ranks: pencil resume {tmp_path / 'run'}"
     )
-
-
-def test_accuracy_on_each_split(finished):
-    assert evaluate(finished)["accuracy"] == finished.summary["last"]["test_accuracy"]
-    held = evaluate(finished, "validation")
-    assert held == {
-        "split": "validation",
-        "examples": 24,
-        "accuracy": finished.summary["last"]["validation_accuracy"],
-    }
-    assert evaluate(finished, "train")["examples"] == 96
-
-
-def test_a_split_that_is_not_there_names_those_that_are(make_config, tmp_path, points):
-    arrays = np.load(points)
-    np.savez(tmp_path / "train only.npz", X=arrays["X"], y=arrays["y"])
-    directory = train(make_config(tmp_path / "train only.npz"), tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"--split test: the data of .* has none; use train"):
-        evaluate(directory)
-    with pytest.raises(ConfigError, match=r"--split test: .*train only.npz has none; use train"):
-        predict(directory, directory.config.data, "test")
-
-
-def test_predictions_are_the_models_own_in_order(finished, points):
-    data = FeaturesData(kind="features", path=str(points))
-    chunks, names = predict(finished, data, "test")
-    (chunk,) = chunks
-    assert names == ("cat", "żółć", "cow, small")
-    truth = [names[label] for label in np.load(points)["y_test"].tolist()]
-    assert [names[label] for label in chunk.given.tolist()] == truth
-    assert list(chunk.ids) == [str(row) for row in range(30)]
-    right = sum(names[best] == name for best, name in zip(chunk.distribution.argmax(1), truth, strict=True))
-    assert right / 30 == evaluate(finished)["accuracy"]
-
-
-def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished, points, tmp_path):
-    arrays = np.load(points)
-    np.savez(tmp_path / "numbered.npz", X=arrays["X"][:4], y=np.array([2, 1, 0, 1]))
-    np.savez(
-        tmp_path / "named.npz",
-        X=arrays["X"][:2],
-        y=np.array([1, 0]),
-        names=np.array(["dog", "ant", "x", "y"]),
-    )
-    given = {}
-    for name in ("numbered", "named"):
-        chunks, names = predict(finished, FeaturesData(kind="features", path=str(tmp_path / f"{name}.npz")))
-        given[name] = [names[label] for label in next(chunks).given.tolist()]
-        assert names[:3] == ("cat", "żółć", "cow, small")
-    assert given == {"numbered": ["cow, small", "żółć", "cat", "żółć"], "named": ["ant", "dog"]}
-
-
-def test_rows_without_labels_are_predicted_as_those_with_them(finished, points, tmp_path):
-    arrays = np.load(points)
-    np.save(tmp_path / "new.npy", arrays["X_test"])
-    np.savez(tmp_path / "new.npz", X=arrays["X_test"], ids=np.array([f"new {row}" for row in range(30)]))
-    (labelled,), _ = predict(finished, FeaturesData(kind="features", path=str(points)), "test")
-    for name, first in (("new.npy", "0"), ("new.npz", "new 0")):
-        data = FeaturesData(kind="features", path=str(tmp_path / name))
-        (chunk,), _ = predict(finished, data)
-        assert torch.equal(chunk.distribution, labelled.distribution)
-        assert (chunk.has_given, chunk.ids[0]) == (False, first)
-        with pytest.raises(ConfigError, match=rf"--split test: .*{name} has no labels.*leave --split out"):
-            predict(finished, data, "test")
-
-
-def test_labels_that_a_file_shows_are_not_overlooked(finished, points, tmp_path):
-    arrays = np.load(points)
-    np.savez(tmp_path / "half.npz", X=arrays["X"], y_test=arrays["y_test"])
-    with pytest.raises(DataError, match="expected for labels one of"):
-        predict(finished, FeaturesData(kind="features", path=str(tmp_path / "half.npz")))
-
-
-def test_data_of_another_shape_is_refused_before_anything_is_written(finished, tmp_path, manifest):
-    np.savez(tmp_path / "wide.npz", X=np.ones((4, 9), "f4"), y=np.arange(4) % 2)
-    wide = FeaturesData(kind="features", path=str(tmp_path / "wide.npz"))
-    for data in (wide, ImagesData(kind="manifest", path=str(manifest))):
-        with pytest.raises(DataError, match=r"the model takes inputs \(6,\); predict on data like the run"):
-            predict(finished, data)
-
-
-def test_an_unfinished_run_predicts_nothing(finished, tmp_path, points):
-    (tmp_path / "config.toml").write_bytes((finished.path / "config.toml").read_bytes())
-    directory = type(finished)(tmp_path)
-    for ask in (
-        lambda: evaluate(directory),
-        lambda: predict(directory, finished.config.data),
-        lambda: learned_labels(directory),
-    ):
-        with pytest.raises(RunError, match="is not finished"):
-            ask()
 
 
 # kinds of labels

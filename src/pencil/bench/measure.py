@@ -18,7 +18,8 @@ from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
 from pencil.results import describe_environment, read_json
 from pencil.run import RunDirectory, Trust, code_in, learned_labels, own_examples, resume, train
-from pencil.run.build import build_runtime, trained_network
+from pencil.run.build import build_runtime
+from pencil.run.network import trained_network
 
 MEASURES = "measures.json"
 

@@ -29,7 +29,8 @@ from pencil.integrations.sklearn_checks import InputError, check_parameters
 from pencil.methods import Method
 from pencil.presets import preset
 from pencil.results import VERDICTS, judge
-from pencil.run.build import Make, build_training
+from pencil.run.build import build_training
+from pencil.run.network import Make
 from pencil.run.sources import Prepared
 from pencil.stores import GivenLabels
 

@@ -1,6 +1,6 @@
 """From settings to a run and back: the only place that builds objects from a RunConfig."""
 
-from pencil.run.actions import evaluate, learned_labels, predict, resume, train
+from pencil.run.actions import resume, train
 from pencil.run.code import Trust, check_code, code_in, code_of_data, code_of_run
 from pencil.run.directory import RunDirectory
 from pencil.run.label_table import LabelTable
@@ -8,6 +8,7 @@ from pencil.run.noise import noisy_labels
 from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show
 from pencil.run.plan import Plan
 from pencil.run.sources import prepare_examples, read_splits
+from pencil.run.using import evaluate, learned_labels, predict
 
 __all__ = [
     "ChangedDataError",

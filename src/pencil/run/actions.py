@@ -1,4 +1,4 @@
-"""What one can do with a run: train, resume, evaluate, predict, take its labels."""
+"""Train a run, or continue one: build it, hold its folder, leave its results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from pencil.config import RunConfig
-from pencil.data import Examples, Inputs, Preparation, Splits, Unlabelled
 from pencil.engine import (
     Event,
     JsonLines,
@@ -26,38 +24,21 @@ from pencil.engine import (
     TensorBoard,
     Training,
     WeightsAndBiases,
-    accuracy,
     is_lost_rank,
-    predictions,
     read_metrics,
     whole_weights,
 )
-from pencil.errors import ConfigError, DataError, PencilError, RunError
-from pencil.kinds import DataSection
+from pencil.errors import PencilError, RunError
 from pencil.machine import fault_of
-from pencil.results import (
-    Judged,
-    ModelCard,
-    judge,
-    save_labels,
-    save_model,
-    summarize,
-)
-from pencil.run.build import (
-    build_runtime,
-    build_training,
-    input_shape,
-    model_card,
-    trained_network,
-    with_review,
-    with_store,
-)
+from pencil.results import save_labels, save_model, summarize
+from pencil.run.build import build_runtime, build_training
 from pencil.run.code import Trust, check_code, code_in
 from pencil.run.directory import JOB, RunDirectory
-from pencil.run.label_table import LabelTable
 from pencil.run.lock import locked
+from pencil.run.network import model_card
 from pencil.run.own_data import data_fingerprint, own_examples
-from pencil.run.sources import Prepared, prepare_examples, read_splits, read_unlabelled
+from pencil.run.resolve import resolve
+from pencil.run.sources import Prepared
 
 AFTER_RESTART_SECONDS = 30.0  # under torchrun: for the process that this one replaces to end
 SKIPPED_LISTED = 1000  # rows that the summary lists; it counts them all
@@ -74,9 +55,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
     _need_trackers(config)
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     with _ranks(config, directory) as runtime:
-        config = with_review(config, runtime)
-        prepared = prepare_examples(config.data, config.seed, _teller(runtime, listeners))
-        config = with_store(config, prepared.train, runtime)
+        config, prepared = resolve(config, runtime, _teller(runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         alone = _alone(directory, runtime, lambda: RunDirectory.create(out, config, fingerprint))
@@ -111,60 +90,6 @@ def resume(
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
         training = build_training(config, prepared, directory, runtime)
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
-
-
-def evaluate(
-    directory: RunDirectory, split: str = "test", *, trust_code: Trust = False, changed_data: bool = False
-) -> dict[str, Any]:
-    """Accuracy of the trained backbone on a split of the run's own data; see ``resume`` for the last two."""
-    directory.require_finished()
-    runtime = build_runtime(directory.config)
-    model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
-    prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
-    examples = _split(prepared, split, f"the data of {directory.path}")
-    return {
-        "split": split,
-        "examples": len(examples),
-        "accuracy": accuracy(model, examples, preparation, runtime),
-    }
-
-
-def predict(
-    directory: RunDirectory, data: DataSection, split: str = "train", *, trust_code: Trust = False
-) -> tuple[Iterator[Judged], tuple[str, ...]]:
-    """Predictions of the trained backbone for every row of a data source, in order, and the class names.
-
-    The data may have labels or not; without them it has no splits either. Classes that only the data has follow the
-    model's in the names. ``trust_code``: see ``resume``.
-    """
-    directory.require_finished()
-    runtime = build_runtime(directory.config)
-    model, preparation, card = trained_network(directory, runtime, trust_code=trust_code)
-    examples: Examples | Unlabelled | None = read_unlabelled(data)
-    if examples is None:
-        examples = _split(read_splits(data), split, data.path)
-    elif split != "train":
-        raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
-    _check_inputs(examples.inputs, preparation, card, data.path)
-    given, names = _numbered_like(examples, card.class_names)
-    rule = directory.config.verdict
-
-    def chunks() -> Iterator[Judged]:
-        indices = torch.arange(len(examples))
-        for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime):
-            ids = [examples.ids[index] for index in batch.tolist()]
-            yield judge(probs, None if given is None else given[batch], rule, ids=ids, first=int(batch[0]))
-
-    return chunks(), names
-
-
-def learned_labels(directory: RunDirectory) -> tuple[Iterator[Judged], tuple[str, ...]]:
-    """The labels of every training row of a finished run, judged, in chunks; and the class names.
-
-    What reviewers decided replaces what was learned.
-    """
-    table = LabelTable.open(directory)
-    return table.chunks(), table.class_names
 
 
 @contextlib.contextmanager
@@ -319,41 +244,3 @@ def _skipped(prepared: Prepared) -> dict[str, Any]:
         result["skipped_rows"] = dict(itertools.islice(prepared.skipped_rows.items(), SKIPPED_LISTED))
         result["skipped_rows_count"] = len(prepared.skipped_rows)
     return result
-
-
-def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:
-    examples: Examples | None = getattr(splits, split, None)
-    if examples is None:
-        present = [
-            name for name in ("train", "validation", "test") if getattr(splits, name, None) is not None
-        ]
-        raise ConfigError(f"--split {split}: {what} has none; use {' or '.join(present)}")
-    return examples
-
-
-def _check_inputs(inputs: Inputs, preparation: Preparation, card: ModelCard, path: str) -> None:
-    remedy = f"the model takes inputs {card.input_shape}; predict on data like the run's own"
-    try:
-        shape = input_shape(inputs, preparation)
-    except PencilError as error:
-        raise DataError(f"{path}: {remedy} ({error})") from error
-    if shape != card.input_shape:
-        raise DataError(f"{path}: one input is {shape}, but {remedy}")
-
-
-def _numbered_like(
-    examples: Examples | Unlabelled, known: tuple[str, ...]
-) -> tuple[Tensor | None, tuple[str, ...]]:
-    """The given labels (N,) in the model's numbers, None for rows without; and the names, unknown classes last."""
-    if isinstance(examples, Unlabelled):
-        return None, known
-    own = _names_of_given(examples.class_names, known)
-    names = (*known, *(name for name in own if name not in known))
-    numbers = torch.tensor([names.index(name) for name in own])
-    return numbers[examples.labels.hard], names
-
-
-def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The data's own class names; where it only numbers its classes, the model's."""
-    numbered = names == tuple(map(str, range(len(names))))
-    return known if numbered and len(names) <= len(known) else names

@@ -26,6 +26,7 @@ from pencil.config import RunConfig
 from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, RunError
 from pencil.results import describe_environment, read_json
+from pencil.run.resolve import resolves_to
 
 DATA = "data.json"
 JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name for a group of workers, the same after a restart
@@ -105,14 +106,7 @@ class RunDirectory:
         named = os.environ.get(JOB, NO_NAME) != NO_NAME
         if not (restarted or named) or not (self.path / "config.toml").exists():
             return False
-        job, kept = self.environment.get("job"), self.config
-        if config.store == "auto":  # it was resolved when the run began
-            config = config.model_copy(update={"store": kept.store})
-        if config.data.trusted and kept.data.trusted and config.data.trusted.entry is None:  # and so was this
-            entry = {"entry": kept.data.trusted.entry}
-            trusted = config.data.trusted.model_copy(update=entry)
-            config = config.model_copy(update={"data": config.data.model_copy(update={"trusted": trusted})})
-        return bool(job == os.environ.get(JOB) and kept == config)
+        return self.environment.get("job") == os.environ.get(JOB) and resolves_to(config, self.config)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:

@@ -1,0 +1,174 @@
+"""The network of a run: built, fed, optimised, described, and read back once it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW
+
+from pencil.config import RunConfig
+from pencil.config.schema import Optimizer as OptimizerSection
+from pencil.data import (
+    Examples,
+    Inputs,
+    Normalize,
+    Preparation,
+    blocks_of,
+    channel_statistics,
+    mixed_seed,
+)
+from pencil.engine import Runtime, is_sharded
+from pencil.errors import ConfigError
+from pencil.imports import users_code
+from pencil.kinds import DataSection
+from pencil.models import build_model
+from pencil.results import ModelCard, load_weights, read_card
+from pencil.run.code import Trust, check_code, code_of_run
+from pencil.run.directory import RunDirectory
+
+WEIGHTS, AUGMENTATION = 11, 12  # what draws random numbers, see sources
+STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to three digits
+Make = Callable[[tuple[int, ...], int], nn.Module]
+"""A function that builds a network from the shape of one input and the number of classes."""
+
+
+def build_network(
+    config: RunConfig,
+    train: Examples,
+    preparation: Preparation,
+    runtime: Runtime,
+    make: Make | None = None,
+) -> nn.Module:
+    """The backbone with seeded starting weights, leaving the global random state as it was."""
+    field, name = ("model.name", config.model.name) if make is None else ("module", make.__name__)
+    with torch.random.fork_rng(devices=[]), users_code(field, name):
+        torch.manual_seed(mixed_seed(config.seed, WEIGHTS))
+        shape = input_shape(train.inputs, preparation)
+        model = (make or _maker(config))(shape, train.num_classes)
+        model = runtime.place(model)
+        _check_logits(model, _first(train.inputs, preparation), train.num_classes, f"{field} = {name!r}")
+    return model
+
+
+def _maker(config: RunConfig) -> Make:
+    name, args = config.model.name, config.model.args
+    return lambda shape, classes: build_model(name, num_classes=classes, input_shape=shape, args=args)
+
+
+def _check_logits(model: nn.Module, example: Tensor, num_classes: int, what: str) -> None:
+    """One example through the network: better a sentence now than a shape error in the first batch."""
+    model.eval()
+    with torch.no_grad():
+        logits = model(example)
+    model.train()
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if shape != (1, num_classes):
+        raise ConfigError(
+            f"{what}: for one input {tuple(example.shape)} it returns {shape}, "
+            f"but must return logits (1, {num_classes})"
+        )
+
+
+def build_optimizer(section: OptimizerSection, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser; its rate is set before every step from the phase's schedule."""
+    if section.name == "adamw":
+        return AdamW(model.parameters(), lr=0.0, weight_decay=section.weight_decay)
+    return SGD(
+        model.parameters(),
+        lr=0.0,
+        momentum=section.momentum,
+        nesterov=section.nesterov,
+        weight_decay=section.weight_decay,
+        fused=_is_contiguous(model),
+    )
+
+
+def _is_contiguous(model: nn.Module) -> bool:
+    """Whether torch's fused step, twice as fast, may be taken: it goes through memory in order, whatever the strides.
+
+    Gradients have the strides of their weights, so it is enough that those are contiguous (and no shards).
+    """
+    return not is_sharded(model) and all(weight.is_contiguous() for weight in model.parameters())
+
+
+def build_preparation(config: RunConfig, train: Examples, runtime: Runtime) -> Preparation:
+    """Normalisation from a sample of the training inputs, augmentation by seed."""
+    return Preparation(
+        device=runtime.device,
+        normalize=_normalize(config.data, train, mixed_seed(config.seed, AUGMENTATION)),
+        augment=config.data.augment,
+        seed=mixed_seed(config.seed, AUGMENTATION),
+        channels_last=runtime.channels_last,
+    )
+
+
+def input_shape(inputs: Inputs, preparation: Preparation) -> tuple[int, ...]:
+    """The shape of one input as the network sees it."""
+    return tuple(_first(inputs, preparation).shape[1:])
+
+
+def _first(inputs: Inputs, preparation: Preparation) -> Tensor:
+    return preparation.evaluation(inputs.fetch(torch.tensor([0])))
+
+
+def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> ModelCard:
+    """How to build and feed the backbone of this run."""
+    normalize, augment = preparation.normalize, preparation.augment
+    return ModelCard(
+        name=config.model.name,
+        args=config.model.args,
+        input_shape=input_shape(train.inputs, preparation),
+        class_names=train.class_names,
+        mean=normalize.mean if normalize else None,
+        std=normalize.std if normalize else None,
+        crop=augment.crop if augment else None,
+    )
+
+
+def trained_network(
+    directory: RunDirectory, runtime: Runtime, *, trust_code: Trust = False
+) -> tuple[nn.Module, Preparation, ModelCard]:
+    """The backbone of a finished run, ready to predict; ``trust_code``: see ``pencil.run.resume``."""
+    card = read_card(directory.path)
+    check_code(code_of_run(directory), trust_code, source=directory.path)
+    with users_code("model.name", card.name):
+        model = build_model(
+            card.name, num_classes=len(card.class_names), input_shape=card.input_shape, args=card.args
+        )
+    load_weights(directory.path, model)
+    normalize = Normalize(card.mean, card.std) if card.mean is not None and card.std is not None else None
+    preparation = Preparation(
+        device=runtime.device,
+        normalize=normalize,
+        augment=directory.config.data.augment,
+        channels_last=runtime.channels_last,
+    )
+    return runtime.place(model), preparation, card
+
+
+def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | None:
+    """Images: each channel's mean and deviation. Features: each one's mean and one deviation for all.
+
+    One scale makes learning rates mean the same for any features, and does not blow up those that hardly vary.
+    """
+    if data.normalize == "none":
+        return None
+    mean, std = channel_statistics(train.inputs, _sample(train, seed))
+    if data.normalize == "mean":
+        return Normalize(mean, (1.0,) * len(mean))
+    if train.inputs.fetch(torch.tensor([0])).dim() == 4:
+        return Normalize(mean, std)
+    common = (sum(value**2 for value in std) / len(std)) ** 0.5
+    return Normalize(mean, (common,) * len(mean))
+
+
+def _sample(train: Examples, seed: int) -> Tensor:
+    """Rows enough to know the statistics by; of shards only some, for each that is read may have to be fetched."""
+    blocks, generator = blocks_of(train.inputs), torch.Generator().manual_seed(seed)
+    if len(train) <= STATISTICS_ROWS:
+        return torch.arange(len(train))
+    if blocks is not None:
+        return blocks.sample(STATISTICS_ROWS, generator)
+    return torch.randint(len(train), (STATISTICS_ROWS,), generator=generator).sort().values

@@ -1,0 +1,72 @@
+"""Settings that depend on the machine or the time: decided once, when a run begins, and stored with it.
+
+    store = "auto"       by the main rank's free memory
+    data.trusted.entry   the newest entry of the review, which may go on
+
+A run keeps what was decided wherever and whenever it continues.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from pencil.config import RunConfig
+from pencil.data import Examples
+from pencil.data.checking import Tell
+from pencil.engine import Runtime
+from pencil.run.sources import Prepared, prepare_examples
+from pencil.run.trusted import is_run, newest_entry
+from pencil.stores import USUAL_K, choose_store, free_memory
+
+
+def resolve(config: RunConfig, runtime: Runtime, tell: Tell = lambda *_: None) -> tuple[RunConfig, Prepared]:
+    """The settings with nothing left open, and the examples, whose number decides about the store.
+
+    Args:
+        config: The settings as given.
+        runtime: The ranks; the main one decides for all.
+        tell: Called with the rows checked so far and all rows, see ``prepare_examples``.
+    """
+    config = _with_entry(config, runtime)
+    prepared = prepare_examples(config.data, config.seed, tell)
+    return _with_store(config, prepared.train, runtime), prepared
+
+
+def resolves_to(config: RunConfig, kept: RunConfig) -> bool:
+    """Whether ``kept`` may be what ``resolve`` made of ``config``, on any machine at any time."""
+    if config.store == "auto":
+        config = config.model_copy(update={"store": kept.store})
+    trusted = config.data.trusted
+    if trusted is not None and trusted.entry is None and kept.data.trusted is not None:
+        config = _at_entry(config, kept.data.trusted.entry)
+    return kept == config
+
+
+def _with_entry(config: RunConfig, runtime: Runtime) -> RunConfig:
+    trusted = config.data.trusted
+    if trusted is None or trusted.entry is not None or not is_run(trusted):
+        return config
+    return _at_entry(config, int(_from_main(newest_entry(trusted) if runtime.is_main else 0, runtime)))
+
+
+def _at_entry(config: RunConfig, entry: int | None) -> RunConfig:
+    assert config.data.trusted is not None
+    trusted = config.data.trusted.model_copy(update={"entry": entry})
+    return config.model_copy(update={"data": config.data.model_copy(update={"trusted": trusted})})
+
+
+def _with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConfig:
+    if config.store != "auto":
+        return config
+    choice = choose_store(
+        -(-len(train) // runtime.world_size),
+        config.method.row_width(train.num_classes),
+        can_cut=config.method.cut(USUAL_K) is not None,
+        memory=int(_from_main(free_memory() if runtime.is_main else 0, runtime)),
+    )
+    return config.model_copy(update={"store": str(choice)})
+
+
+def _from_main(value: int, runtime: Runtime) -> float:
+    """The main rank's number, on all ranks; the others give 0."""
+    return float(runtime.total(torch.tensor([float(value)], dtype=torch.float64))[0])
