@@ -17,10 +17,9 @@ from pencil.results import DECISIONS, VERDICTS
 from pencil.results.decisions import REVIEW_FILE, SKIPPED
 from pencil.results.judged import ACCEPTED, CHANGED, DROPPED, KEPT, verdict_of
 from pencil.review.database import Database
-from pencil.review.doubt import VERDICTS_OF_PART, rows_by_doubt
 from pencil.review.history import Entry, History, OvertakenError, Seen, Who
 from pencil.review.pictures import Pictures
-from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, Queue
+from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, VERDICTS_OF_PART, Queue, rows_by_doubt
 from pencil.run import ChangedDataError, LabelTable, RunDirectory, rows_to_show
 
 SHOWN = 5  # classes of an item

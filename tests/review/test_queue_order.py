@@ -5,8 +5,7 @@ import torch
 
 from pencil.algorithm.top_rows import cut
 from pencil.results import KEEP, RELABEL, REVIEW, VerdictRule, judge
-from pencil.review.doubt import VERDICTS_OF_PART, rows_by_doubt
-from pencil.review.queue import DOUBTFUL, SURE
+from pencil.review.queue import DOUBTFUL, SURE, VERDICTS_OF_PART, rows_by_doubt
 
 
 def chunks(distribution, given, size, trusted=None):
