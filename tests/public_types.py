@@ -15,6 +15,7 @@ from pencil.engine import LabelLearner, LearnedLabels
 from pencil.errors import PencilError
 from pencil.integrations.sklearn import PencilClassifier
 from pencil.methods import CrossEntropy, DivideMix
+from pencil.notebook import Run, Table
 from pencil.results import VerdictRule
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels
@@ -42,4 +43,6 @@ def functions(path: Path) -> None:
     assert_type(pencil.flip_certificates(Pencil(), phases), list[str])
     assert_type(pencil.train(pencil.RunConfig.read(path), path), RunDirectory)
     assert_type(pencil.RunConfig.read(path), RunConfig)
+    assert_type(pencil.open_run(path), Run)
+    assert_type(pencil.Run(path).labels, Table)
     assert_type(pencil.__version__, str)

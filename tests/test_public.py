@@ -21,11 +21,13 @@ PUBLIC = {
     "PencilError",
     "Phase",
     "PiecewiseSchedule",
+    "Run",
     "RunConfig",
     "VerdictRule",
     "__version__",
     "flip_certificates",
     "methods",
+    "open_run",
     "three_phases",
     "train",
 }

@@ -1,4 +1,4 @@
-"""The label table, the report, the review, the exports and the estimator give every row the same verdict."""
+"""Label table, report, review, exports, notebook and estimator give every row the same verdict."""
 
 import csv
 import json
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from pencil import open_run
 from pencil.cli.main import cli
 from pencil.config import RunConfig
 from pencil.export.tools import ExportOptions, export
@@ -94,6 +95,10 @@ def test_all_agree_on_every_row_of_a_reviewed_run(points, tmp_path, rule):
     assert set(shown) == set(verdicts) - trusted  # the review asks about all others
     assert shown == {name: verdicts[name] for name in shown}
     assert exported(run, tmp_path) == [verdicts] * 3
+    opened = open_run(run.path).labels
+    assert dict(zip(opened["id"], opened["verdict"], strict=True)) == verdicts
+    assert opened["decision"].tolist() == [row["decision"] for row in table.values()]
+    assert set(opened["id"][opened["trusted"]]) == trusted
 
     report = gather(run, read_data=False)
     by_class = Counter((row["given_label"], row["verdict"]) for row in table.values())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pencil.errors import PencilError
     from pencil.integrations.sklearn import PencilClassifier as PencilClassifier
     from pencil.methods import CrossEntropy
+    from pencil.notebook import Run, open_run
     from pencil.results import VerdictRule
     from pencil.run import train
     from pencil.stores import GivenLabels
@@ -41,11 +42,13 @@ __all__ = [
     "PencilError",
     "Phase",
     "PiecewiseSchedule",
+    "Run",
     "RunConfig",
     "VerdictRule",
     "__version__",
     "flip_certificates",
     "methods",
+    "open_run",
     "three_phases",
     "train",
 ]
@@ -62,9 +65,11 @@ _MODULES = {
     "PencilError": "pencil.errors",
     "Phase": "pencil.algorithm",
     "PiecewiseSchedule": "pencil.algorithm",
+    "Run": "pencil.notebook",
     "RunConfig": "pencil.config",
     "VerdictRule": "pencil.results",
     "flip_certificates": "pencil.algorithm",
+    "open_run": "pencil.notebook",
     "three_phases": "pencil.algorithm",
     "train": "pencil.run",
 }

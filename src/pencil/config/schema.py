@@ -128,9 +128,9 @@ class RunConfig(Section):
             raise ConfigError(explain(error, table, _schema())) from None
 
     @classmethod
-    def read(cls, path: Path) -> RunConfig:
+    def read(cls, path: str | Path) -> RunConfig:
         """From a TOML file."""
-        return cls.of(read_table(path))
+        return cls.of(read_table(Path(path)))
 
     def table(self) -> dict[str, Any]:
         """As plain values."""

@@ -1,11 +1,12 @@
 """A finished run, told: one HTML file, its charts, a summary in Markdown."""
 
 from pencil.report.contents import Report, gather
-from pencil.report.figures import figures, write_figures
+from pencil.report.figures import Figure, figures, write_figures
 from pencil.report.markdown import write_markdown
 from pencil.report.page import page, write_page
 
 __all__ = [
+    "Figure",
     "Report",
     "figures",
     "gather",

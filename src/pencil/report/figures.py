@@ -18,12 +18,20 @@ STYLE = Path(__file__).parent / "templates" / "charts.css"
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart: its name, its title, what it shows in words, its SVG."""
+    """A chart: its name, its title, what it shows in words, its SVG for a page that has the style."""
 
     name: str
     title: str
     words: str
     svg: str
+
+    def svg_file(self) -> str:
+        """The text of an .svg file, with its own colours."""
+        return standalone(self.svg, STYLE.read_text(encoding="utf-8"))
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg_file().partition("\n")[2]  # without the XML declaration
 
 
 def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
@@ -40,12 +48,12 @@ def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
 
 def write_figures(report: Report, folder: Path) -> tuple[list[Path], str | None]:
     """Write every chart as SVG and, with the extra ``plots``, as PNG; returns the files and what is missing."""
-    style, files = STYLE.read_text(encoding="utf-8"), []
+    files = []
     try:
         make_folder(folder)
         for figure in figures(report).values():
             files.append(folder / f"{figure.name}.svg")
-            write_text(files[-1], standalone(figure.svg, style))
+            write_text(files[-1], figure.svg_file())
         try:
             from pencil.report.plots import write_plots
 

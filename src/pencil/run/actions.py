@@ -44,12 +44,18 @@ AFTER_RESTART_SECONDS = 30.0  # under torchrun: for the process that this one re
 SKIPPED_LISTED = 1000  # rows that the summary lists; it counts them all
 
 
-def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
-    """A new run in ``out``, from the first step to the last or to a signal.
+def train(config: RunConfig, out: str | Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
+    """Train a new run, from the first step to the last or to a signal.
 
-    The folder is made once data and network are ready: a mistake in the settings leaves none behind. Where torchrun
-    starts its workers again after one died, this continues the run that they had begun.
+    The folder is made when data and network are ready, so a mistake in the settings leaves none behind. If torchrun
+    restarts its workers after one died, this continues the run that they had begun.
+
+    Args:
+        config: All settings.
+        out: The folder for the run; it must not hold one.
+        listeners: What receives the events of training.
     """
+    out = Path(out)
     if RunDirectory(out).was_begun_by_this_job(config):
         return resume(out, listeners, trust_code=code_in(config).values())
     _need_trackers(config)
@@ -58,7 +64,7 @@ def train(config: RunConfig, out: Path, listeners: Sequence[Listener] = ()) -> R
         config, prepared = resolve(config, runtime, _teller(runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
-        alone = _alone(directory, runtime, lambda: RunDirectory.create(out, config, fingerprint))
+        alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))
         with alone, _faults_told(directory):
             return _carry_on(config, directory, prepared, training, listeners)
 

@@ -1,0 +1,238 @@
+"""A run in a notebook: its settings, metrics and labels as arrays, its figures, and a short summary as HTML.
+
+    run = pencil.open_run("runs/first")
+    run.metrics["test_accuracy"]                                # an array, an entry per epoch
+    run.labels["id"][run.labels["verdict"] == "relabel"]        # arrays, an entry per training row
+    run.figure("accuracy")                                      # a notebook shows it
+
+Everything is read from the run's folder. The data is not opened, and no code that the run names is imported.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pencil.algorithm import TopRows
+from pencil.config import RunConfig
+from pencil.engine import read_metrics
+from pencil.errors import ConfigError, did_you_mean
+from pencil.imports import need
+from pencil.report import Figure, Report, figures, gather
+from pencil.report.page import cards
+from pencil.report.text import shown
+from pencil.report.words import headline
+from pencil.results import DECISIONS, VERDICTS, Judged
+from pencil.run import LabelTable, RunDirectory
+
+ROWS_SHOWN = 10
+Column = NDArray[Any]
+
+
+class Table(Mapping[str, Column]):
+    """Columns of equal length: a mapping from names to arrays, which a notebook shows as a table."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._columns:
+            raise KeyError(f"{name!r} is no column{did_you_mean(name, self._columns)}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def num_rows(self) -> int:
+        """The length of every column."""
+        return len(next(iter(self._columns.values()), ()))
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` (extra ``pandas``)."""
+        pandas = need("pandas", extra="pandas", purpose="make a data frame")
+        return pandas.DataFrame({name: pandas.Series(each, dtype=each.dtype) for name, each in self.items()})
+
+    def __repr__(self) -> str:
+        return f"Table({self.num_rows:,} rows: {', '.join(self)})"
+
+    def _repr_html_(self) -> str:
+        count = min(self.num_rows, ROWS_SHOWN)
+        head = "".join(f"<th>{_escaped(name)}</th>" for name in self)
+        rows = ("".join(f"<td>{_cell(each[row])}</td>" for each in self.values()) for row in range(count))
+        body = "".join(f"<tr>{cells}</tr>" for cells in rows)
+        more = "" if count == self.num_rows else f"<p>{count} of {self.num_rows:,} rows</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class Run:
+    """One run. What it has is read when it is first asked for, and then kept.
+
+    Settings and metrics can be read while the run trains; summary, labels and figures require a finished run.
+
+    Attributes:
+        path: The run's folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._directory = RunDirectory.open(Path(path))
+        self.path = self._directory.path
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The settings the run was made with."""
+        return self._directory.config
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run trained all its epochs."""
+        return self._directory.is_finished
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The result as ``summary.json`` has it: examples, labels changed, the last and the best metrics."""
+        return self._directory.summary
+
+    @property
+    def metrics(self) -> Table:
+        """An entry per epoch of what ``metrics.jsonl`` has; NaN for a number that an epoch does not have."""
+        lines = read_metrics(self._directory.metrics)
+        names = dict.fromkeys(name for line in lines for name in line)
+        return Table({name: _column([line.get(name) for line in lines]) for name in names})
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes, in the order of ``label_distribution``."""
+        return self._labels.class_names
+
+    @cached_property
+    def labels(self) -> Table:
+        """The columns below, with an entry per training row; equal to what ``pencil labels`` writes.
+
+        id: what identifies the row;
+        given: the class that came with it;
+        suggested: the likeliest class;
+        confidence: its probability;
+        margin: its lead over the second class;
+        verdict: ``keep``, ``relabel``, ``review`` or ``drop``;
+        trusted: whether the given label was verified before training;
+        decision: what a reviewer decided, or an empty text.
+        """
+        parts = [_label_columns(chunk, self.class_names) for chunk in self._labels.chunks()]
+        return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+    def label_distribution(self) -> NDArray[np.float32]:
+        """(N, C) the probability of each class for each training row; a row with a decision is certain."""
+        parts = (chunk.distribution for chunk in self._labels.chunks())
+        whole = (part.dense() if isinstance(part, TopRows) else part for part in parts)
+        return np.concatenate([part.float().numpy() for part in whole])
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """The report's charts by name: verdicts, confidence, changes, accuracy, transition."""
+        return figures(self._report)
+
+    def figure(self, name: str) -> Figure:
+        """One of the charts. A notebook shows it; ``.svg_file()`` is its text as an .svg file."""
+        if name not in self.figures:
+            raise ConfigError(f"figure: {name!r} is unknown; use {', '.join(self.figures)}")
+        return self.figures[name]
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}{'' if self.is_finished else ', not finished'})"
+
+    def _repr_html_(self) -> str:
+        title = f"<p><strong>Run {_escaped(str(self.path))}</strong></p>"
+        if not self.is_finished:
+            words = f"Not finished; {self.metrics.num_rows:,} epochs so far. Continue it with: "
+            return f"{title}<p>{words}<code>{_escaped(self._directory.resume_command)}</code></p>"
+        words = f"<p>{_escaped(headline(self._report))}.</p>"
+        return f"{title}{words}{_html_of_cards(self._report)}{_html_image(self.figure('verdicts'))}"
+
+    @cached_property
+    def _labels(self) -> LabelTable:
+        return LabelTable.open(self._directory)
+
+    @cached_property
+    def _report(self) -> Report:
+        return gather(self._directory, read_data=False)
+
+
+def open_run(path: str | Path) -> Run:
+    """Open a run for reading, in a notebook or a program.
+
+    Args:
+        path: The run's folder, which ``pencil train`` or ``pencil.train`` wrote.
+
+    Raises:
+        RunError: If the folder holds no run.
+    """
+    return Run(path)
+
+
+def _html_of_cards(report: Report) -> str:
+    rows = (
+        f"<tr><th>{_escaped(name)}</th><td>{_escaped(value)}</td><td>{_escaped(words)}</td></tr>"
+        for name, value, words in cards(report)
+    )
+    return f"<table><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _html_image(figure: Figure) -> str:
+    """As an image: inside the page its style would apply to the rest of the notebook."""
+    data = base64.b64encode(figure.svg_file().encode()).decode()
+    return f'<img alt="{_escaped(figure.words)}" width="570" src="data:image/svg+xml;base64,{data}">'
+
+
+def _label_columns(judged: Judged, class_names: Sequence[str]) -> dict[str, Column]:
+    decision = torch.zeros_like(judged.verdict) if judged.decision is None else judged.decision
+    return {
+        "id": _texts(judged.ids),
+        "given": _named(class_names, judged.given),
+        "suggested": _named(class_names, judged.suggested),
+        "confidence": judged.confidence.numpy(),
+        "margin": judged.margin.numpy(),
+        "verdict": _named(VERDICTS, judged.verdict),
+        "trusted": judged.trusted.numpy(),
+        "decision": _named(DECISIONS, decision),  # the first is none
+    }
+
+
+def _column(values: Sequence[Any]) -> Column:
+    """Numbers as an array of numbers, anything else as objects."""
+    if all(isinstance(value, int | float | None) for value in values):
+        whole = all(isinstance(value, int) for value in values)
+        numbers = [np.nan if value is None else value for value in values]
+        return np.array(numbers, dtype=np.int64 if whole else np.float64)
+    return _texts(values)
+
+
+def _texts(values: Sequence[Any]) -> Column:
+    column = np.empty(len(values), dtype=object)  # texts of fixed width would lose NULs at the end
+    column[:] = values
+    return column
+
+
+def _named(names: Sequence[str], numbers: Tensor) -> Column:
+    column: Column = _texts(names)[numbers.numpy()]
+    return column
+
+
+def _cell(value: Any) -> str:
+    return _escaped(f"{value:.4g}" if isinstance(value, float | np.floating) else str(value))
+
+
+def _escaped(words: str) -> str:
+    return html.escape(shown(words))
