@@ -75,13 +75,13 @@ def test_a_folder_without_a_review_is_not_reviewed(tmp_path):
 
 
 def test_a_review_of_other_rows_is_refused(reviewed):
-    with pytest.raises(RunError, match="row 2 was 'id 2' when it was reviewed and is 'name 2' now"):
+    with pytest.raises(RunError, match="row 2 was 'id 2' during the review and is 'name 2' now"):
         list(judged_with(reviewed, name="name"))
 
 
 def test_a_damaged_review_is_named(tmp_path):
     (tmp_path / "review.sqlite").write_text("nothing of the kind " * 100)
-    with pytest.raises(RunError, match=r"review.sqlite: file is not a database; give this user"):
+    with pytest.raises(RunError, match=r"review.sqlite: file is not a database; allow this user"):
         last_entry(tmp_path)
 
 
@@ -127,7 +127,7 @@ COLUMNS = "entry, row, id, action, label"
 def test_a_file_of_another_making_is_refused(tmp_path, schema):
     with closing(sqlite3.connect(tmp_path / "review.sqlite")) as made:
         made.execute(schema)
-    expected = "was not|is not a file that pencil review wrote|no such"
+    expected = "was not|not a review written by pencil review|no such"
     if "more AS" in schema:
         assert list(read_decisions(tmp_path)) == []  # what is not asked for is not computed
         return

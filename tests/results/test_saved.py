@@ -75,12 +75,12 @@ def test_what_an_earlier_attempt_of_a_rank_left_does_not_count(tmp_path, monkeyp
 @pytest.mark.parametrize("owners", [[[0, 1, 2], [2, 3]], [[0, 1], [3]]])
 def test_a_row_twice_or_missing_is_an_error(tmp_path, owners):
     save(tmp_path, owners)
-    with pytest.raises(RunError, match=r"not there once each.*pencil resume"):
+    with pytest.raises(RunError, match=r"missing or repeated.*pencil resume"):
         list(SavedLabels(tmp_path, 3).chunks(10))
 
 
 def test_no_labels_and_cut_off_labels_say_what_to_do(tmp_path):
-    with pytest.raises(RunError, match=r"labels cannot be read \(it holds no labels\); .*pencil resume"):
+    with pytest.raises(RunError, match=r"labels cannot be read \(no labels found\); .*pencil resume"):
         SavedLabels(tmp_path, 3)
     save(tmp_path, [[0, 1, 2]])
     part = next((tmp_path / "labels").iterdir())
@@ -142,7 +142,7 @@ def test_parts_that_are_not_alike_are_one_error(tmp_path):
         {name: value[:3] for name, value in ROWS.items()},
         IDS[:3],
     )
-    with pytest.raises(RunError, match=r"its parts are not alike"):
+    with pytest.raises(RunError, match=r"its parts hold different tensors"):
         SavedLabels(tmp_path, 3).rows(0, 7)
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves: the backbone, the labels and what was judged and decided about them, the summary."""
+"""Results of a run: the model, the learned labels with their verdicts and review decisions, and the summary."""
 
 from pencil.results.decisions import Decision, DecisionReader, last_entry, read_decisions, was_reviewed
 from pencil.results.environment import describe_environment

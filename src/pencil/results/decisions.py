@@ -1,7 +1,7 @@
-"""What reviewers decided about a run's labels: an append-only history in the run's folder, and reading it.
+"""Review decisions of a run: an append-only history in the run's folder, and functions that read it.
 
-An entry is a decision, a skip, or an undo of an earlier entry. Nothing is ever changed or removed, so what was decided
-by the time of any entry can be reconstructed exactly.
+An entry is a decision, a skip, or an undo of an earlier entry. Entries are never changed or removed, so the decisions
+at the time of any entry can be reconstructed exactly.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pencil.errors import RunError
 from pencil.results.judged import DECISIONS, DROPPED, NO_CLASS, UNDECIDED, Decided
 
 REVIEW_FILE = "review.sqlite"
-SKIPPED, UNDONE = "skipped", "undone"  # entries that are no decisions
+SKIPPED, UNDONE = "skipped", "undone"  # entries other than decisions
 MOST_BYTES = 16 << 20  # of one value in the file
 
-# version counts a row's decisions and undos: of two decisions on the same state one is refused. A skip has none.
-# ticket is the client's own name for what it asks: a request sent twice is carried out once.
+# version counts a row's decisions and undos, so that the second of two concurrent decisions is rejected. A skip has
+# no version. ticket is chosen by the client per request: a request that is sent twice is carried out once.
 HISTORY = """
 CREATE TABLE IF NOT EXISTS history (
   entry INTEGER PRIMARY KEY,
@@ -56,13 +56,13 @@ ORDER BY row
 
 @dataclass(frozen=True)
 class Decision:
-    """What somebody decided about one row.
+    """A reviewer's decision about one row.
 
     Attributes:
-        row: Its number in the run.
-        id: What identifies it to its owner.
-        decision: One of ``DECISIONS``, never the first.
-        label: The class; None for a row that was dropped.
+        row: The row number in the run.
+        id: The row's id in the data set.
+        decision: One of ``DECISIONS``, except the first.
+        label: The chosen class; None for a dropped row.
     """
 
     row: int
@@ -72,12 +72,12 @@ class Decision:
 
 
 def was_reviewed(folder: Path) -> bool:
-    """Whether a review of the run in this folder was begun."""
+    """Whether the run in this folder has a review."""
     return (folder / REVIEW_FILE).is_file()
 
 
 def last_entry(folder: Path) -> int:
-    """The number of the newest entry; 0 where there is none yet."""
+    """The number of the newest entry; 0 if the history is empty."""
     with reading(folder) as history:
         return int(history.execute("SELECT COALESCE(MAX(entry), 0) FROM history").fetchone()[0])
 
@@ -85,10 +85,15 @@ def last_entry(folder: Path) -> int:
 def read_decisions(
     folder: Path, entry: int | None = None, *, num_classes: int | None = None
 ) -> Iterator[Decision]:
-    """The decisions that stand, in the order of rows: now, or as they stood after an entry.
+    """Yield the decisions in force, sorted by row.
+
+    Args:
+        folder: The run's folder.
+        entry: Ignore later entries than this one; None uses the whole history.
+        num_classes: Reject labels outside this range; None accepts any label.
 
     Raises:
-        RunError: A row stands twice or has a label beyond ``num_classes``; None admits any.
+        RunError: A row has two decisions, or a label out of range.
     """
     until, previous = last_entry(folder) if entry is None else entry, -1
     with reading(folder) as history:
@@ -96,8 +101,8 @@ def read_decisions(
             known = label is None if action == DECISIONS[DROPPED] else _is_class(label, num_classes)
             if type(row) is not int or row <= previous or not isinstance(name, bytes) or not known:
                 raise RunError(
-                    f"{folder / REVIEW_FILE}: row {row!r} is {action} as {label!r}, which no review of this run says; "
-                    "restore it from a copy, or move it away"
+                    f"{folder / REVIEW_FILE}: row {row!r}, {action} as {label!r}, is not a valid decision for this "
+                    "run; restore the file from a backup, or move it away"
                 )
             yield Decision(row, name.decode("utf-8", "surrogateescape"), action, label)
             previous = row
@@ -108,11 +113,11 @@ def _is_class(label: object, num_classes: int | None) -> bool:
 
 
 class DecisionReader:
-    """The decisions about a run in the order of its rows, a stretch of rows at a time.
+    """Read a run's decisions in row order, for consecutive ranges of rows.
 
     Args:
-        folder: The run's folder, which was reviewed.
-        num_classes: How many classes the run has.
+        folder: The folder of a reviewed run.
+        num_classes: The number of classes of the run.
     """
 
     def __init__(self, folder: Path, num_classes: int) -> None:
@@ -122,15 +127,15 @@ class DecisionReader:
         self._rows = 0
 
     def take(self, ids: Sequence[str]) -> Decided:
-        """What was decided about the following rows, which have these ids (B,)."""
+        """Return the decisions for the next ``len(ids)`` rows, which must have these ids."""
         first, self._rows = self._rows, self._rows + len(ids)
         decided = Decided(torch.full((len(ids),), UNDECIDED), torch.full((len(ids),), NO_CLASS))
         while self._next is not None and self._next.row < self._rows:
             made, place = self._next, self._next.row - first
             if ids[place] != made.id:
                 raise RunError(
-                    f"{REVIEW_FILE}: row {made.row} was {made.id!r} when it was reviewed and is {ids[place]!r} now; "
-                    "the review belongs to another run"
+                    f"{REVIEW_FILE}: row {made.row} was {made.id!r} during the review and is {ids[place]!r} now; "
+                    "the review belongs to another run, move it away"
                 )
             decided.decision[place] = DECISIONS.index(made.decision)
             decided.label[place] = NO_CLASS if made.label is None else made.label
@@ -138,29 +143,33 @@ class DecisionReader:
         return decided
 
     def finish(self) -> None:
-        """Refuse decisions about rows beyond the last."""
+        """Check that no decisions are left for rows beyond the last.
+
+        Raises:
+            RunError: The review covers more rows than the run has.
+        """
         if self._next is not None:
             raise RunError(
-                f"{self._path}: row {self._next.row} was decided, but the run has {self._rows} rows; the review "
-                "belongs to another run: move it away"
+                f"{self._path}: it has a decision for row {self._next.row}, but the run has {self._rows} rows; the "
+                "review belongs to another run, move it away"
             )
 
 
 @contextlib.contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The review of a run, to read: a plain table, whoever made the file."""
+    """Open a run's review read-only, after checking that its history is a plain table."""
     path = folder / REVIEW_FILE
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
             restrain(history)
             check_history(history, path)
             yield history
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # text in the file may be no text
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # text columns may hold invalid UTF-8
         raise unreadable(path, error) from error
 
 
 def restrain(connection: sqlite3.Connection) -> None:
-    """Keep a file of somebody else from calling functions by its schema, and from values without end."""
+    """Harden a connection against untrusted files: no functions called by the schema, and a size limit for values."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
@@ -169,7 +178,11 @@ def restrain(connection: sqlite3.Connection) -> None:
 
 
 def check_history(history: sqlite3.Connection, path: Path) -> None:
-    """Refuse a view, which may never end, a computed column, and a table in which undos take a search each."""
+    """Reject views (which may never end), computed columns, and tables without an index for undos.
+
+    Raises:
+        RunError: ``history`` is not a table as ``pencil review`` creates it.
+    """
     (kind,) = history.execute("SELECT type FROM sqlite_schema WHERE name = 'history'").fetchone() or (None,)
     (plain,) = history.execute(
         "SELECT COUNT(*) FROM pragma_table_xinfo('history') WHERE hidden = 0 AND name IN (?, ?, ?, ?, ?, ?)",
@@ -184,12 +197,12 @@ def check_history(history: sqlite3.Connection, path: Path) -> None:
     ).fetchone()
     if kind != "table" or plain != 6 or found is None or virtual is not None:
         raise RunError(
-            f"{path}: is not a file that pencil review wrote; restore it from a copy, or move it away"
+            f"{path}: not a review written by pencil review; restore the file from a backup, or move it away"
         )
 
 
 def unreadable(path: Path, error: Exception) -> RunError:
-    """What to do about a review that cannot be read or written."""
+    """The error for a review that cannot be read or written."""
     return RunError(
-        f"{path}: {error}; give this user the right to read and write it and its folder, or restore it from a copy"
+        f"{path}: {error}; allow this user to read and write the file and its folder, or restore it from a backup"
     )

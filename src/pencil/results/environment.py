@@ -1,4 +1,4 @@
-"""Where and with what a run was made."""
+"""The machine and software versions of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "torchvision", "timm", 
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions, processor and command line, as plain values."""
+    """Return versions, hardware and the command line as plain values."""
     return {
         "pencil": __version__,
         "python": platform.python_version(),
@@ -39,7 +39,7 @@ def _version(package: str) -> str | None:
 
 def _processor() -> str:
     try:
-        with open("/proc/cpuinfo") as file:  # noqa: PTH123 - a kernel file, not a path of ours
+        with open("/proc/cpuinfo") as file:  # noqa: PTH123 - a fixed kernel file
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     except OSError:
         names = []

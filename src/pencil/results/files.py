@@ -1,4 +1,4 @@
-"""Files of a run, and tables for people: written whole or not at all, read with an error that says what to do."""
+"""Reading and writing the files of a run: atomic writes, and read errors that include a remedy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from pencil.durable import make_folder, replacing
 from pencil.errors import ConfigError, RunError
 from pencil.reading import JSON_BYTES, open_plain, parse_json, read_bytes
 
-MOST_WORDS = 300  # characters of a problem: it may quote the file
+MOST_WORDS = 300  # characters of a problem, since it may quote the file
 
 
 @contextlib.contextmanager
 def writing(path: Path, *endings: str, option: str = "--out") -> Iterator[Path]:
-    """Where to write so that ``path`` is whole in the end, or as it was before; refuses other endings."""
+    """Write a file atomically: yield a temporary path that replaces ``path`` when the block succeeds.
+
+    Args:
+        path: The file to write.
+        endings: The allowed file name extensions.
+        option: The command-line option that named the path, for error messages.
+    """
     if path.suffix.lower() not in endings:
-        raise ConfigError(f"{option} {path}: the ending must be {' or '.join(endings)}")
+        raise ConfigError(f"{option} {path}: the ending must be {' or '.join(endings)}; change it")
     try:
         make_folder(path.parent)
         with replacing(path) as partial:
@@ -37,14 +43,14 @@ def writing(path: Path, *endings: str, option: str = "--out") -> Iterator[Path]:
 
 
 def read_json(path: Path, form: Any = dict[str, Any], *, remedy: str | None = None) -> dict[str, Any]:
-    """A JSON file of a run: an object of a form that pydantic can check."""
+    """Read a JSON object from a run's file, validated against a pydantic-compatible type."""
     read_record(path, form, remedy=remedy)
     values: dict[str, Any] = parse_json(path.read_bytes(), source=path, error=RunError)
     return values
 
 
 def read_record(path: Path, form: Any, *, remedy: str | None = None) -> Any:
-    """A JSON file of a run as the record it was written from."""
+    """Read a JSON file of a run as an instance of the given type."""
     try:
         content = read_bytes(path, limit=JSON_BYTES, error=RunError)
         return _checker(form).validate_json(content, strict=True)
@@ -66,7 +72,7 @@ def _first_mistake(error: ValidationError) -> str:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """A safetensors file of a finished run."""
+    """Read a safetensors file of a finished run."""
     check_plain(path)
     try:
         return load_file(path)
@@ -75,7 +81,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def check_plain(path: Path) -> None:
-    """Refuse what is no plain file, for libraries that open by name and would wait for a pipe."""
+    """Reject pipes and devices before a library opens the file by name and waits for them."""
     try:
         open_plain(path, error=RunError).close()
     except RunError as error:
@@ -83,7 +89,7 @@ def check_plain(path: Path) -> None:
 
 
 def damaged(path: Path, problem: object, remedy: str | None = None) -> RunError:
-    """What to do about a file that cannot be read: a finished run's last checkpoint can write its results again."""
+    """The error for an unreadable file. By default its remedy rewrites the results from the last checkpoint."""
     summary, run = shlex.quote(str(path.parent / "summary.json")), shlex.quote(str(path.parent))
     again = f"write the results again with: rm -f {summary} && pencil resume {run}"
     words = str(problem).removeprefix(f"{path}: ")[:MOST_WORDS]

@@ -1,14 +1,14 @@
-"""What a run says about each label, worked out once: the table, the report, the review and exports all read this.
+"""Verdicts on labels. The label table, report, review, exports and estimator all take their verdicts from here.
 
-    keep      y^d is sure of the given class, or the label was trusted
+    keep      y^d is sure of the given class, or the label is trusted
     relabel   y^d is sure of another class
     review    y^d is not sure
-    drop      a reviewer decided to leave the example out
+    drop      a reviewer dropped the example
 
-y^d is sure of its likeliest class if that class has at least the rule's confidence (its probability) and margin (its
-lead over the second). A reviewer's decision replaces what was learned.
+y^d is sure of its most likely class if the class reaches the rule's confidence (its probability) and margin (its lead
+over the second class). A reviewer's decision replaces the learned label.
 
-Legend: B rows, C classes. Classes are numbers here; names appear when something is written.
+Legend: B rows, C classes. Classes are numbers; exporters and writers translate them to names.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ VERDICTS = ("keep", "relabel", "review", "drop")
 UNDECIDED, ACCEPTED, KEPT, CHANGED, DROPPED = range(5)
 DECISIONS = ("", "accepted", "kept", "changed", "dropped")
 NO_CLASS = -1
-"""In place of a class number where there is no class."""
-_VERDICT_OF_DECISION = torch.tensor([KEEP, RELABEL, KEEP, RELABEL, DROP])  # the first is never read
+"""Stands for a missing class."""
+_VERDICT_OF_DECISION = torch.tensor([KEEP, RELABEL, KEEP, RELABEL, DROP])  # the first entry is unused
 
 
 def verdict_of(decision: str) -> str:
-    """The verdict that follows from a decision, one of ``DECISIONS`` but the first."""
+    """The verdict for a decision (one of ``DECISIONS``, except the first)."""
     return VERDICTS[int(_VERDICT_OF_DECISION[DECISIONS.index(decision)])]
 
 
@@ -40,8 +40,8 @@ class VerdictRule:
     """When y^d counts as sure.
 
     Attributes:
-        confidence: The least probability of the likeliest class.
-        margin: Its least lead over the second.
+        confidence: Minimum probability of the most likely class.
+        margin: Minimum lead of that class over the second.
     """
 
     confidence: float = 0.7
@@ -61,11 +61,11 @@ class VerdictRule:
 
 @dataclass(frozen=True)
 class Decided:
-    """What reviewers decided about some rows.
+    """Review decisions for some rows.
 
     Attributes:
-        decision: (B,) index into ``DECISIONS``; ``UNDECIDED`` where nobody decided.
-        label: (B,) the class they chose; ``NO_CLASS`` for rows that are undecided or dropped.
+        decision: (B,) index into ``DECISIONS``.
+        label: (B,) the chosen class; ``NO_CLASS`` for undecided and dropped rows.
     """
 
     decision: Tensor
@@ -74,20 +74,20 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """Some rows of a run, judged; every tensor but the distribution is (B,).
+    """Consecutive rows of a run with their verdicts. Every tensor except the distribution has shape (B,).
 
     Attributes:
-        first: The number of the first row; the others follow it.
-        ids: What identifies each row to its owner.
-        distribution: (B, C) y^d, whole or cut to its largest entries; a decided row is certain of its label.
-        given: The class that came with the row; C or more for a class the model does not know, ``NO_CLASS`` if
-            the rows came without labels.
-        suggested: The likeliest class.
+        first: The number of the first row.
+        ids: The ids of the rows in the data set.
+        distribution: (B, C) y^d, whole or cut to its largest entries; decided rows have probability 1 for their label.
+        given: The given class; C or more for a class that the model was not trained on, ``NO_CLASS`` for rows
+            without labels.
+        suggested: The most likely class.
         confidence: Its probability.
-        margin: Its lead over the second.
+        margin: Its lead over the second class.
         verdict: Index into ``VERDICTS``.
         trusted: bool, whether the given label was verified before training.
-        decision: Index into ``DECISIONS``; None for a run that nobody reviewed.
+        decision: Index into ``DECISIONS``; None for a run without a review.
     """
 
     first: int
@@ -112,17 +112,17 @@ class Judged:
 
     @property
     def has_given(self) -> bool:
-        """Whether the rows came with labels, so that verdicts mean something."""
+        """Whether the rows have given labels, without which verdicts are meaningless."""
         return bool((self.given != NO_CLASS).any())
 
     @property
     def changed(self) -> Tensor:
-        """(B,) bool: another class than the given one is suggested."""
+        """(B,) bool: the suggested class differs from the given one."""
         return self.suggested != self.given
 
     @property
     def is_decided(self) -> Tensor:
-        """(B,) bool: a reviewer decided about the row."""
+        """(B,) bool: the row has a review decision."""
         return torch.zeros_like(self.trusted) if self.decision is None else self.decision != UNDECIDED
 
     def doubt(self) -> Tensor:
@@ -130,7 +130,7 @@ class Judged:
         return 1 - _at(self.distribution, self.given)
 
     def split(self, size: int) -> Iterator[Judged]:
-        """The rows in parts of at most ``size``."""
+        """Yield the rows in parts of at most ``size``."""
         for places in torch.arange(len(self)).split(size):
             start = int(places[0])
             yield Judged(
@@ -157,16 +157,16 @@ def judge(
     trusted: Tensor | None = None,
     decided: Decided | None = None,
 ) -> Judged:
-    """Judge some rows: the one place where suggestion, confidence, margin and verdict are worked out.
+    """Compute suggested class, confidence, margin and verdict of some rows.
 
     Args:
-        distribution: (B, C) y^d as it was learned, whole or cut.
-        given: (B,) the class that came with each row; None for rows without labels.
+        distribution: (B, C) the learned y^d, whole or cut.
+        given: (B,) the given class of each row; None for rows without labels.
         rule: When y^d counts as sure.
-        ids: (B,) what identifies each row.
+        ids: (B,) the id of each row.
         first: The number of the first row.
-        trusted: (B,) bool, rows whose given label was verified; None for none.
-        decided: What reviewers decided; None for a run that nobody reviewed.
+        trusted: (B,) bool, rows whose given label was verified; None if no row is trusted.
+        decided: Review decisions; None for a run without a review.
     """
     belief = distribution if decided is None else _certain_where_decided(distribution, decided.label)
     best, margin = belief.max(dim=1), margins(belief)
@@ -192,25 +192,25 @@ def judge(
 
 
 def margins(distribution: Rows) -> Tensor:
-    """The lead of the likeliest class over the second (B,)."""
+    """The lead of the most likely class over the second (B,)."""
     largest = _entries(distribution).topk(2, dim=1).values
     return largest[:, 0] - largest[:, 1]
 
 
 def runners_up(distribution: Rows, suggested: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest probability (B,) besides that of ``suggested`` (B,), and its class, ``NO_CLASS`` for a shared one."""
+    """Return the second-largest probability (B,) and its class; ``NO_CLASS`` if it is the rest of a cut row."""
     if not isinstance(distribution, TopRows):
         others = distribution.scatter(1, suggested[:, None], -1.0).max(dim=1)
         return others.values, others.indices
     kept = distribution.values.masked_fill(distribution.classes == suggested[:, None], -1.0).max(dim=1)
     classes = distribution.classes.gather(1, kept.indices[:, None])[:, 0]
     rest = distribution.rest[:, 0]
-    stands_out = kept.values > rest
-    return torch.where(stands_out, kept.values, rest), torch.where(stands_out, classes, NO_CLASS)
+    is_kept = kept.values > rest
+    return torch.where(is_kept, kept.values, rest), torch.where(is_kept, classes, NO_CLASS)
 
 
 def certain(distribution: Rows, places: Tensor, labels: Tensor) -> Rows:
-    """The distribution (B, C) with certainty of the labels (M,) at some places (M,); the others stay."""
+    """Return the distribution (B, C) with probability 1 for ``labels`` (M,) at ``places`` (M,)."""
     if isinstance(distribution, TopRows):
         k = distribution.classes.shape[1]
         classes = (labels[:, None] + torch.arange(k)) % distribution.num_classes
@@ -232,7 +232,7 @@ def _certain_where_decided(distribution: Rows, label: Tensor) -> Rows:
 
 
 def _entries(distribution: Rows) -> Tensor:
-    """Entries (B, M) that hold the two largest ones; a class alone has a second of probability 0."""
+    """Entries (B, M) that include the two largest; a single class is padded with probability 0."""
     if isinstance(distribution, TopRows):
         shared = min(2, distribution.num_classes - distribution.values.shape[1])
         distribution = torch.cat([distribution.values, distribution.rest.repeat(1, shared)], dim=1)
@@ -240,7 +240,7 @@ def _entries(distribution: Rows) -> Tensor:
 
 
 def _at(distribution: Rows, classes: Tensor) -> Tensor:
-    """The probability (B,) of one class (B,) each; 0 for a class that there is not."""
+    """The probability (B,) of one class (B,) per row; 0 for a class out of range."""
     num_classes = distribution.num_classes if isinstance(distribution, TopRows) else distribution.shape[1]
     known = (classes >= 0) & (classes < num_classes)
     wanted = torch.where(known, classes, 0)[:, None]

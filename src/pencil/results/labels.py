@@ -1,6 +1,6 @@
-"""Labels as a table: id, given, suggested, confidence, verdict; the whole distribution on request.
+"""Labels as a table: id, given, suggested, confidence and verdict; optionally the whole distribution.
 
-A run that was reviewed has one more column, ``decision``.
+The table of a reviewed run has another column, ``decision``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ENTRIES = 1 << 22  # probabilities written at once
 
 @dataclass(frozen=True)
 class LabelRow:
-    """What a run says about one example, in words.
+    """The result for one example, with class names.
 
     Attributes:
-        id: What identifies it to its owner.
-        given: The name of the class that came with it.
-        suggested: The name of the likeliest class.
+        id: The example's id in the data set.
+        given: The name of the given class.
+        suggested: The name of the most likely class.
         confidence: Its probability.
         verdict: One of ``VERDICTS``.
     """
@@ -39,7 +39,7 @@ class LabelRow:
 
 
 def label_rows(chunks: Iterable[Judged], class_names: Sequence[str]) -> Iterator[LabelRow]:
-    """Every row in order."""
+    """Yield every row in order."""
     for judged in chunks:
         columns = _columns(judged, class_names, distribution=False)
         wanted = ("id", "given_label", "suggested_label", "confidence", "verdict")
@@ -60,10 +60,10 @@ def write_labels(
     Args:
         path: The file.
         chunks: Rows in order.
-        class_names: The classes in the order of a distribution, then others that given labels may have.
+        class_names: The classes in the order of a distribution, followed by classes that only given labels have.
         distribution: Whether to write the probability of every class.
-        spreadsheet: Of a .csv, whether cells that a spreadsheet would take for a formula are quoted. Their ids then do
-            not come back as they were, so this is no default.
+        spreadsheet: Whether to quote cells of a .csv that a spreadsheet would treat as formulas. This changes such ids,
+            so it is off by default.
     """
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
     size = max(1, ENTRIES // len(class_names))
@@ -97,7 +97,7 @@ def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> 
 
 
 def _for_spreadsheet(table: Columns) -> Columns:
-    """The columns with names and texts as cells that are no formulas."""
+    """Quote column names and texts that a spreadsheet would treat as formulas."""
     return {
         spreadsheet_cell(name): [
             spreadsheet_cell(value) if isinstance(value, str) else value for value in column
@@ -108,7 +108,7 @@ def _for_spreadsheet(table: Columns) -> Columns:
 
 def _write_csv(path: Path, tables: Iterator[Columns]) -> int:
     count = 0
-    # surrogateescape: an id may be a file's name that is not UTF-8
+    # surrogateescape: an id may be a file name that is not UTF-8
     with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file)
         for table in tables:

@@ -1,6 +1,6 @@
-"""The trained backbone on disk: plain weights, and a card that says how to build and feed it.
+"""The trained model on disk: its weights, and a card that describes how to build and feed it.
 
-At inference nothing of this package is needed: ``model.safetensors`` is the module's ``state_dict``.
+Inference does not require this package: ``model.safetensors`` is the module's ``state_dict``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pencil.results.files import damaged, read_record, read_tensors
 
 WEIGHTS = "model.safetensors"
 CARD = "model.json"
-MOST_VALUES = 1 << 28  # of one input: an image of 9,000 by 9,000 pixels
+MOST_VALUES = 1 << 28  # of one input, such as an image of 9,000 by 9,000 pixels
 MOST_CLASSES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """How to build and feed a saved backbone.
+    """How to build and feed a saved model.
 
     Attributes:
         name: The model's name, as in the config.
-        args: Its further arguments.
-        input_shape: What one input looks like to the network.
+        args: The model's other arguments.
+        input_shape: The shape of one input.
         class_names: The classes, in the order of the logits.
-        mean: Subtracted from each channel (after scaling to [0, 1]); None for inputs taken as they are.
-        std: Divided by, after the mean.
-        crop: The side of the square cut from the middle of an image; None for whole images.
+        mean: Per-channel mean to subtract after scaling to [0, 1]; None for inputs without normalization.
+        std: Per-channel standard deviation to divide by.
+        crop: Side of the square center crop of an image; None for whole images.
     """
 
     name: str
@@ -49,8 +49,8 @@ class ModelCard:
 
 
 def save_model(folder: Path, state: Mapping[str, Any], card: ModelCard) -> None:
-    """Write the weights of a ``state_dict``, and the card."""
-    # Cloned, for safetensors refuses weights that share memory (tied layers).
+    """Write the weights of a ``state_dict`` and the card."""
+    # Cloned, because safetensors rejects weights that share memory (tied layers).
     weights = {
         name: value.cpu().contiguous().clone() for name, value in state.items() if isinstance(value, Tensor)
     }
@@ -60,7 +60,7 @@ def save_model(folder: Path, state: Mapping[str, Any], card: ModelCard) -> None:
 
 
 def read_card(folder: Path) -> ModelCard:
-    """The card of a saved backbone."""
+    """Read the card of a saved model."""
     file = folder / CARD
     if not file.is_file():
         raise RunError(
@@ -74,16 +74,16 @@ def read_card(folder: Path) -> ModelCard:
 
 
 def _problem(card: ModelCard) -> str | None:
-    """What no backbone that was trained here could say of itself."""
+    """Describe what is invalid in a card; None if the card is valid."""
     shape, values = card.input_shape, math.prod(card.input_shape)
     if not 1 <= len(shape) <= 4 or min(shape) < 1 or values > MOST_VALUES:
         return f"input_shape: {list(shape[:9])} is not the shape of an input"
     if not 1 <= len(card.class_names) <= MOST_CLASSES:
         return f"class_names: {len(card.class_names):,} classes"
     if (card.mean is None) != (card.std is None) or (card.crop is not None and card.crop < 1):
-        return "mean and std go together, and crop is at least 1"
+        return "mean and std must be given together, and crop must be at least 1"
     if card.mean is not None and card.std is not None and not _normalizes(card.mean, card.std, shape[0]):
-        return f"mean and std must hold {shape[0]:,} finite numbers each, std none below or at 0"
+        return f"mean and std must hold {shape[0]:,} finite numbers each, and those of std must be positive"
     return None
 
 
@@ -92,12 +92,12 @@ def _normalizes(mean: tuple[float, ...], std: tuple[float, ...], channels: int) 
 
 
 def load_weights(folder: Path, model: nn.Module) -> None:
-    """Fill a model with saved weights."""
+    """Load saved weights into a model."""
     weights = read_tensors(folder / WEIGHTS)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise RunError(
             f"{folder / WEIGHTS}: the weights do not fit the network that model.name builds now ({error}); "
-            "restore the code that trained it"
+            "restore the code that trained this model"
         ) from error

@@ -1,7 +1,7 @@
-"""Learned labels on disk, in parts that every rank writes for itself and nobody needs to read whole.
+"""Learned labels on disk. Each rank writes its own files, and readers load them a range of rows at a time.
 
 A part is a safetensors file of at most ``PIECE`` rows of one rank, in ascending order: ``row`` numbers, ``given``
-labels, ``trusted`` where some are, the learned ``rows/...`` as the store keeps them, and the rows' ids as text.
+labels, ``trusted`` if some labels are, the learned ``rows/...`` in the store's format, and the rows' ids as text.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class SavedRows:
-    """Some rows of a finished run.
+    """Consecutive rows of a finished run.
 
     Attributes:
-        first: The number of the first row; the others follow it.
-        given: ŷ.
-        rows: What the store kept, by name.
-        ids: What identifies each row.
+        first: The number of the first row.
+        given: The given labels ŷ.
+        rows: The store's tensors, by name.
+        ids: The ids of the rows.
     """
 
     first: int
@@ -52,9 +52,9 @@ def save_labels(
     ids: Sequence[str],
     rank: int = 0,
 ) -> None:
-    """Write one rank's rows, numbered (N,) among those of all ranks, beside the parts of the other ranks.
+    """Write one rank's rows; ``numbers`` (N,) are their row numbers across all ranks.
 
-    Parts that an earlier attempt of this rank left are removed first. All is on disk when this returns.
+    Parts left by an earlier attempt of this rank are removed first. Everything is synced to disk on return.
     """
     place = folder / LABELS
     make_folder(place)
@@ -71,7 +71,7 @@ def save_labels(
 def _part(
     numbers: Tensor, given: GivenLabels, rows: Mapping[str, Tensor], ids: Sequence[str], order: Tensor
 ) -> dict[str, Tensor]:
-    texts = [ids[row].encode("utf-8", "surrogateescape") for row in order.tolist()]  # an id may hold anything
+    texts = [ids[row].encode("utf-8", "surrogateescape") for row in order.tolist()]  # ids may hold any bytes
     mine = given.subset(order)
     part = {"row": numbers[order], "given": mine.values}
     if mine.trusted is not None:
@@ -83,12 +83,13 @@ def _part(
 
 
 class SavedLabels:
-    """The parts of a run, read together in the order of the rows.
+    """Read the labels of all ranks in row order.
 
     Args:
         folder: The run.
         num_classes: C.
-        rows: What the store keeps of a row, by name: tensors (0, ...) of its type and width. None takes what is there.
+        rows: The expected tensors of the store, by name: empty tensors (0, ...) of the right type and width. None
+            accepts any.
     """
 
     def __init__(self, folder: Path, num_classes: int, rows: Mapping[str, Tensor] | None = None) -> None:
@@ -98,22 +99,22 @@ class SavedLabels:
         self._parts = [_Part(path, num_classes, rows) for path in paths]
         self.num_rows = sum(part.num_rows for part in self._parts)
         if not self.num_rows:
-            raise damaged(self.folder, "it holds no labels")
+            raise damaged(self.folder, "no labels found")
 
     def chunks(self, size: int) -> Iterator[SavedRows]:
-        """All rows in order, ``size`` at a time."""
+        """Yield all rows in order, ``size`` at a time."""
         for first in range(0, self.num_rows, size):
             yield self.rows(first, min(first + size, self.num_rows))
 
     def rows(self, first: int, stop: int) -> SavedRows:
-        """The rows numbered from ``first`` to before ``stop``."""
+        """Return the rows numbered from ``first`` up to, but not including, ``stop``."""
         pieces = [piece for part in self._parts for piece in part.between(first, stop)]
         found = torch.cat([piece["row"] for piece in pieces]) if pieces else torch.empty(0, dtype=torch.long)
         order = found.argsort()
         if not torch.equal(found[order], torch.arange(first, stop)):
-            raise damaged(self.folder, f"rows {first} to {stop - 1} are not there once each")
+            raise damaged(self.folder, f"rows {first} to {stop - 1} are missing or repeated")
         if len({(frozenset(piece), piece["given"].dim()) for piece in pieces}) != 1:
-            raise damaged(self.folder, "its parts are not alike")
+            raise damaged(self.folder, "its parts hold different tensors")
         names = [name for name in pieces[0] if name not in ("ids", "id_ends")]
         whole = {name: torch.cat([piece[name] for piece in pieces])[order] for name in names}
         ids = [text for piece in pieces for text in _texts(piece)]
@@ -133,9 +134,9 @@ class _Part:
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        """Row numbers and ends of ids: what finds the rest."""
+        """Row numbers and id offsets, which locate the remaining data."""
         check_plain(self.path)
-        if self._forms.get("row") == _NOTHING:  # of a rank that owned no rows
+        if self._forms.get("row") == _NOTHING:  # a rank without rows
             return {"row": _LONG, "id_ends": _LONG}
         self._check_names()
         found = self._read({"row": slice(None), "id_ends": slice(None)})
@@ -147,7 +148,7 @@ class _Part:
         return found
 
     def _check_names(self) -> None:
-        """Refuse a part whose tensors are not those that ``_part`` writes, before any of them is read."""
+        """Check that the tensors are those that ``_part`` writes, before reading them."""
         forms = self._forms
         rows = forms["row"].shape[0] if "row" in forms and forms["row"].shape else 0
         wanted = {"row": _LONG, "id_ends": _LONG, "ids": _BYTES, "given": self._given(forms.get("given"))}
@@ -158,10 +159,10 @@ class _Part:
             if name not in forms or not forms[name].fits(shape, like.dtype):
                 raise self._damaged(f"{name} is missing or not {like.dtype} of shape {shape}")
         if any(forms[name].shape[:1] != (rows,) for name in self._names):
-            raise self._damaged(f"some tensors have not {rows} rows")
+            raise self._damaged(f"some tensors do not have {rows} rows")
 
     def _given(self, form: _Form | None) -> Tensor:
-        """What given labels look like: classes, or distributions."""
+        """The expected form of given labels: classes or distributions."""
         return torch.empty(0, self.num_classes) if form is not None and len(form.shape) == 2 else _LONG
 
     @property
@@ -169,7 +170,7 @@ class _Part:
         return len(self._tensors["row"])
 
     def between(self, first: int, stop: int) -> Iterator[dict[str, Tensor]]:
-        """What the part has of these rows; nothing where it has none."""
+        """Yield the tensors for the rows of this part in the range, if it has any."""
         span = torch.searchsorted(self._tensors["row"], torch.tensor([first, stop])).tolist()
         if span[0] == span[1]:
             return
@@ -182,7 +183,7 @@ class _Part:
 
     @property
     def _names(self) -> list[str]:
-        """Tensors with an entry for each row, those that were asked for."""
+        """The requested tensors that have one entry per row."""
         own = ("row", "given", "trusted")
         kept = None if self.expected is None else {f"rows/{name}" for name in self.expected}
         return [
@@ -221,13 +222,13 @@ class _Part:
 
 
 class _Form(NamedTuple):
-    """Type, as safetensors calls it, and shape of a tensor in a file."""
+    """Type (in safetensors' notation) and shape of a tensor in a file."""
 
     dtype: str
     shape: tuple[int, ...]
 
     def fits(self, shape: tuple[int | None, ...], dtype: torch.dtype) -> bool:
-        """Whether it is of this type and shape, None for any number of rows."""
+        """Whether the tensor has this type and shape; None matches any size."""
         sizes = zip(self.shape, shape, strict=False)
         same = len(self.shape) == len(shape) and all(wanted in (None, size) for size, wanted in sizes)
         return same and self.dtype == _NAMES.get(dtype)

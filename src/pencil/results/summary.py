@@ -1,4 +1,4 @@
-"""A run's result in a few numbers, and the alarms it gives reason for."""
+"""A run's summary: its final metrics and alarms."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Metrics = Sequence[Mapping[str, Any]]
-LOST = "the metrics of all epochs are lost, so nothing is known of the course of training; weights and labels are whole"
+LOST = "the metrics of all epochs are lost, so training cannot be judged; weights and labels are complete"
 
 
 def summarize(metrics: Metrics, *, num_rows: int, labels_changed: int = 0) -> dict[str, Any]:
-    """The last epoch, the best one (chosen on the validation set, never on the test set), and alarms.
+    """Return the last epoch, the best one (chosen on the validation set, never on the test set), and alarms.
 
     Args:
-        metrics: The epochs; none where the file that told of them was lost.
-        num_rows: Examples.
-        labels_changed: How many labels the run changed, for where no epoch tells.
+        metrics: One record per epoch; empty if the metrics file was lost.
+        num_rows: The number of examples.
+        labels_changed: The number of changed labels, used if there are no metrics.
     """
     if not metrics:
         return {
@@ -42,13 +42,13 @@ def summarize(metrics: Metrics, *, num_rows: int, labels_changed: int = 0) -> di
 
 
 def alarms(metrics: Metrics, *, num_rows: int) -> list[str]:
-    """What looks wrong without knowing the truth; see ``drift`` and ``many_changes``."""
+    """Problems that can be detected without true labels; see ``drift`` and ``many_changes``."""
     sentences = (drift(metrics), many_changes(metrics, num_rows))
     return [sentence for sentence in sentences if sentence]
 
 
 def drift(metrics: Metrics, tolerance: float = 0.03) -> str | None:
-    """Correction that undoes itself: accuracy on held-out given labels peaks during correction, then falls."""
+    """Report drift: accuracy on held-out given labels peaks during correction, then falls."""
     scores = [
         line["validation_accuracy"]
         for line in metrics
@@ -63,8 +63,8 @@ def drift(metrics: Metrics, tolerance: float = 0.03) -> str | None:
 
 
 def many_changes(metrics: Metrics, num_rows: int, share: float = 0.5) -> str | None:
-    """More labels changed than kept: rarely what anybody expects of their data."""
+    """Report if the share of changed labels is implausibly large."""
     changed = metrics[-1]["labels_changed"] / num_rows
     if changed <= share:
         return None
-    return f"{changed:.0%} of the labels were changed: look at a sample by hand before using them"
+    return f"{changed:.0%} of the labels were changed; check a sample by hand before using them"
