@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -359,10 +358,7 @@ def test_a_plan_that_cannot_be_names_what_is_wrong(main_program):
 
 
 def test_two_processes_leave_one_result_with_every_row(points, pencil, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = ("-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}", "-m", "pencil")
+    program = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "pencil")
     words = ("train", points, "--out", tmp_path / "run", "--noise", "symmetric:0.3", "--quiet", "--json")
     result = process(*words, program=program)
     assert result.returncode == 0, result.stderr

@@ -5,11 +5,9 @@ process that takes, at every step, the batches of all ranks together. Starting p
 everything here: two, one and three at a time, with the network whole on each (DDP) and in shards (FSDP2).
 """
 
-import contextlib
 import os
 import shutil
 import signal
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +34,7 @@ from pencil.engine import (
 )
 from pencil.errors import RunError
 from pencil.stores import DenseStore, GivenLabels
+from support.ranks import meeting_points
 
 ROWS, CLASSES, DIMS = 61, 4, 6
 PHASES = three_phases(1, 2, 1, learning_rate=0.1, finetune_rate=0.05)
@@ -182,18 +181,13 @@ def local_rows(weight):
     return len(weight.to_local() if isinstance(weight, DTensor) else weight)
 
 
-def as_one_of(world_size, rank, port):
+def as_one_of(world_size, rank, meeting_point):
     """What torchrun would announce."""
-    os.environ |= {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world_size), **meeting_point}
     return Runtime.start("cpu")
 
 
-def one_process(number, ports, folder):
+def one_process(number, points, folder):
     """Its part in the runs of two, one and three ranks; a process that has none waits for the next run."""
     torch.set_num_threads(1)
     evaluate.BATCH = 10  # ranks need unlike numbers of passes
@@ -201,7 +195,7 @@ def one_process(number, ports, folder):
     results = {}
     for world_size, runs in ((2, runs_of_two), (1, runs_of_one), (3, runs_of_three)):
         if number < world_size:
-            runtime = as_one_of(world_size, number, ports[world_size])
+            runtime = as_one_of(world_size, number, points[world_size])
             results[world_size] = {
                 kind: runs(replace(runtime, parallel=kind), f"{folder}/{kind}") for kind in KINDS
             }
@@ -248,15 +242,6 @@ def runs_of_three(runtime, folder):
     }
 
 
-def free_ports(count):
-    """Held all at once, so that they differ."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [str(probe.getsockname()[1]) for probe in probes]
-
-
 class Ranks(NamedTuple):
     """What every rank tells, by number of ranks."""
 
@@ -272,10 +257,9 @@ class Ranks(NamedTuple):
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, meeting_points(3) as points:
         patch.setenv("OMP_NUM_THREADS", "1")
-        mp.spawn(one_process, args=(ports, str(folder)), nprocs=3)
+        mp.spawn(one_process, args=(dict(enumerate(points, 1)), str(folder)), nprocs=3)
     return [torch.load(folder / f"{number}.pt") for number in range(3)]
 
 

@@ -25,6 +25,7 @@ from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorI
 from pencil.engine import LabelLearner, Loop, Runtime, Training, accuracy, evaluate, parallel, whole_weights
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
+from support.ranks import meeting_points
 
 ROWS, BATCH, CLASSES, SIDE = 96, 24, 500, 6
 LABEL_BYTES = ROWS * CLASSES * 4  # of all ranks in an epoch: every row is written once
@@ -77,7 +78,7 @@ class Chatty(LabelLearner):
 
     def step(self):
         for visit in self._visits:
-            dist.all_reduce(visit.values.clone())
+            dist.all_reduce(visit.rows.clone())
         return super().step()
 
 
@@ -135,15 +136,14 @@ def in_half_precision(runtime):
     return {"before": before, "accuracy": measured, "weights": whole_weights(job.model)}
 
 
-def one_process(number, ports, folder):
+def one_process(number, points, folder):
     torch.set_num_threads(1)
     evaluate.BATCH = 16
     parallel.ENOUGH = 1000
     results = {}
     for size in SIZES:
         if number < size:
-            os.environ |= {"RANK": str(number), "WORLD_SIZE": str(size)}
-            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": ports[size]}
+            os.environ |= {"RANK": str(number), "WORLD_SIZE": str(size), **points[size]}
             runtime = Runtime.start("cpu")
             for kind in KINDS:
                 results[size, kind] = runs(replace(runtime, parallel=kind))
@@ -163,14 +163,9 @@ def runs(runtime):
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("traffic")
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in SIZES]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        ports = {size: str(probe.getsockname()[1]) for size, probe in zip(SIZES, probes, strict=True)}
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, meeting_points(len(SIZES)) as points:
         patch.setenv("OMP_NUM_THREADS", "1")
-        mp.spawn(one_process, args=(ports, str(folder)), nprocs=3)
+        mp.spawn(one_process, args=(dict(zip(SIZES, points, strict=True)), str(folder)), nprocs=3)
     return [torch.load(Path(folder) / f"{number}.pt") for number in range(3)]
 
 

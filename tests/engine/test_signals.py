@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,12 +95,14 @@ def test_another_thread_installs_nothing_and_fails_nothing(heard):
 
 def test_under_torchrun_a_second_signal_at_once_is_the_first_one_passed_on(heard, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
-    monkeypatch.setattr(signals, "ECHO_SECONDS", 0.2)
+    now = 100.0
+    monkeypatch.setattr(signals, "time", SimpleNamespace(monotonic=lambda: now))
     with StopRequest() as stop:
         send(signal.SIGINT)
+        now += signals.ECHO_SECONDS
         send(signal.SIGTERM)
         assert stop.requested
         assert heard == []
-        time.sleep(0.3)
+        now += 0.001
         send(signal.SIGTERM)
         assert heard == [signal.SIGTERM]

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,6 +14,7 @@ from pencil.engine import Checkpoints, LabelLearner, Loop, Runtime, Training, wh
 from pencil.methods import DivideMix, Forward, Method, Step
 from pencil.models import build_model
 from pencil.stores import GivenLabels
+from support.ranks import meeting_points
 
 ROWS, CLASSES = 61, 4
 PHASES = three_phases(1, 2, 0, learning_rate=0.0, finetune_rate=0.0)  # the network stays as it begins
@@ -116,9 +116,9 @@ def divided(runtime, kind, rate=0.05):
     return {"shared": job.learner.shared, "weights": whole_weights(model)}
 
 
-def one_of_two(rank, port, folder):
+def one_of_two(rank, meeting_point, folder):
     torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", **meeting_point}
     runtime = Runtime.start("cpu")
     job = training(runtime, folder / "checkpoints", checkpoint_steps=3)
     assert Loop(job).run()
@@ -132,10 +132,8 @@ def one_of_two(rank, port, folder):
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("survey")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    mp.spawn(one_of_two, (port, folder), nprocs=2)
+    with meeting_points(1) as (point,):
+        mp.spawn(one_of_two, (point, folder), nprocs=2)
     return folder
 
 
