@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_click",
     "sphinx_copybutton",
+    "bundled_mathjax",
     "dashes",
     "outside_links",
     "settings",
@@ -29,7 +30,9 @@ exclude_patterns = ["_build"]
 smartquotes = False  # --help must stay --help
 highlight_language = "text"  # of indented blocks
 
-myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+myst_dmath_allow_space = False  # "$5 and $6" is no formula
+myst_dmath_allow_digits = False
 myst_heading_anchors = 3
 copybutton_exclude = ".linenos, .gp, .go"
 
