@@ -188,7 +188,11 @@ def test_a_missing_setting_of_a_phase_is_named_by_number():
             "known: cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, python, shards",
         ),
         ("method.name", "pencl", "did you mean 'pencil'?"),
-        ("method.name", "zzz", f"known: {', '.join(METHODS)}"),
+        (
+            "method.name",
+            "zzz",
+            f"known: {', '.join(METHODS)}, or your own as package.module:Name",
+        ),
         ("data.noise.kind", "symetric", "did you mean 'symmetric'?"),
         ("data.noise.kind", "zzz", "known: cifar10, circular, file, instance, matrix, symmetric"),
         ("method.label_rate.kind", "liner", "did you mean 'linear'?"),

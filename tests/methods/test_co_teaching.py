@@ -9,7 +9,7 @@ from pencil.engine import Loop
 from pencil.errors import ConfigError
 from pencil.methods import CoTeaching, CrossEntropy
 from pencil.models import Pair, apart, build_model
-from pencil.run.build import _check_pair
+from pencil.run.method import check_networks
 
 GIVEN = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
 
@@ -151,4 +151,4 @@ def test_a_method_and_a_model_that_do_not_fit_are_refused(method, model, message
         }
     )
     with pytest.raises(ConfigError, match=message):
-        _check_pair(config)
+        check_networks(config)

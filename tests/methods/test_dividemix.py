@@ -13,7 +13,7 @@ from pencil.errors import ConfigError, RunError
 from pencil.methods import CrossEntropy, DivideMix
 from pencil.methods.dividemix import divided_losses, given_losses, guessed_targets, sharpened
 from pencil.methods.mixture import UNSEEN
-from pencil.run.build import _check_pair
+from pencil.run.method import check_networks
 from pencil.stores import GivenLabels
 
 GIVEN = torch.tensor([0, 2, 1, 2, 0])
@@ -311,4 +311,4 @@ def test_it_needs_a_pair():
     )
     assert config.method == DivideMix(ramp=3.0)
     with pytest.raises(ConfigError, match="method dividemix trains two networks"):
-        _check_pair(config)
+        check_networks(config)

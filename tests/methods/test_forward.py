@@ -13,7 +13,7 @@ from pencil.engine import LabelLearner, Loop
 from pencil.errors import ConfigError, RunError
 from pencil.methods import Forward, Survey
 from pencil.methods.forward import bins_of, estimated_transition
-from pencil.run.build import build_method
+from pencil.run.method import build_method
 
 MATRIX = ((0.7, 0.2, 0.1), (0.0, 1.0, 0.0), (0.3, 0.3, 0.4))
 

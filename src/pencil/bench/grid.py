@@ -221,7 +221,7 @@ def _chosen(section: object, table: Table) -> Table:
         value = getattr(section, name)
         if name in ("name", "kind") or value != default:  # these say which defaults are meant
             kept[name] = _chosen(value, table[name]) if _defaults(value) else table.get(name)
-    return kept
+    return kept | (getattr(section, "model_extra", None) or {})
 
 
 def _defaults(section: object) -> Table:

@@ -72,7 +72,7 @@ def _labels(
 ) -> dict[str, Any]:
     """Right labels before and after, and how well wrong ones are found; None where the truth is not known."""
     truth, given = examples.reference, examples.labels.hard
-    learns = config.method.learns_labels
+    learns = bool(directory.summary["learns_labels"])
     detector = "labels" if learns else "network"
     if truth is None:
         unknown = ("labels_before", "labels_after", "precision", "recall", "f1")

@@ -80,6 +80,7 @@ def run(
     """
     from pencil.bench import Grid, run_grid
     from pencil.run import check_code, code_in
+    from pencil.run.method import load_method
 
     folder = out or Path("bench") / grid.stem
     chosen = Grid.read(grid)
@@ -89,6 +90,8 @@ def run(
     for code, field in named.items():
         check_code({field: code}, trust_code, source=grid)
         tell_code({field: code}, grid)
+    for cell in chosen.cells(only, seeds):
+        load_method(cell.config)  # a mistake in its settings is found before the first run
     tell = _silent if quiet else _Bar() if is_terminal() else _Lines()
     try:
         outcome = run_grid(

@@ -33,7 +33,7 @@ from pencil.errors import ConfigError
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/<data>-<time>]"
 )
-@click.option("--method", help="pencil, cross_entropy or a peer; docs/methods.md has them all.")
+@click.option("--method", help="A method by name, or your own as package.module:Name.")
 @click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
 @click.option("--trusted", help="Verified labels: a reviewed run, or a CSV with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone, correction and finetune, e.g. 2,28,20.")
@@ -68,7 +68,8 @@ def train(
     from pencil.cli.settings import train_config, words_of
 
     chosen = train_config(data, config, preset_name, **flags)
-    _take_code(run.code_in(chosen), {data or "", *words_of(flags["settings"])}, trust_code, config)
+    said = {data or "", flags["method"] or "", *words_of(flags["settings"])}
+    _take_code(run.code_in(chosen), said, trust_code, config)
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 
 

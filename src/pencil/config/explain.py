@@ -99,11 +99,12 @@ def _sentence(
 
 def _tag_sentence(field: str, context: Mapping[str, Any], tags: Sequence[str]) -> str:
     """About the setting that chooses among several tables: ``kind`` or ``name``."""
-    key = str(context["discriminator"]).strip("'")
+    key = str(context["discriminator"]).strip("'").removesuffix("()")  # it may be a function of that name
     if "tag" not in context:
         return f"{field}.{key}: missing; use {_either(tags)}"
     word = str(context["tag"])
-    return f"{field}.{key}: {word!r} is unknown{_hint(word, tags)}"
+    own = ", or your own as package.module:Name" if field == "method" else ""
+    return f"{field}.{key}: {word!r} is unknown{did_you_mean(word, tags) or _known(tags) + own}"
 
 
 def _without_branches(
@@ -197,4 +198,8 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
-    return did_you_mean(word, known) or f"; known: {', '.join(sorted(known))}"
+    return did_you_mean(word, known) or _known(known)
+
+
+def _known(words: Iterable[str]) -> str:
+    return f"; known: {', '.join(sorted(words))}"

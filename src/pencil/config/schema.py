@@ -17,11 +17,12 @@ from pydantic import Field, ValidationError
 from pencil.algorithm import Pencil, Phase
 from pencil.algorithm.checks import LARGEST
 from pencil.config.explain import explain
+from pencil.config.methods import MethodSetting, OwnMethod
 from pencil.config.toml import from_toml, to_toml
 from pencil.errors import ConfigError
 from pencil.kinds import AnyKind, DataSection, Section, kinds, on_change
 from pencil.kinds.sections import Seed
-from pencil.methods import BuiltIn
+from pencil.methods import Method
 from pencil.reading import MB, read_text
 from pencil.results.judged import VerdictRule
 from pencil.stores.choice import GRAMMAR as STORES
@@ -100,7 +101,7 @@ class RunConfig(Section):
     seed: Seed = Field(default=0, description="of noise, splits, weights, order and augmentation")
     data: Annotated[DataSection, AnyKind()]
     model: Model
-    method: Annotated[BuiltIn, Field(discriminator="name")] = Pencil()
+    method: MethodSetting = Pencil()
     phases: tuple[Phase, ...] = Field(min_length=1)
     optimizer: Optimizer = Optimizer()
     train: Train = Train()
@@ -131,6 +132,10 @@ class RunConfig(Section):
     def read(cls, path: str | Path) -> RunConfig:
         """From a TOML file."""
         return cls.of(read_table(Path(path)))
+
+    def load_method(self) -> Method:
+        """The method; one of your own is imported here and nowhere else."""
+        return self.method.load() if isinstance(self.method, OwnMethod) else self.method
 
     def table(self) -> dict[str, Any]:
         """As plain values."""

@@ -196,6 +196,7 @@ class LabelLearner:
             raise ValueError(f"reduction: {reduction!r} is unknown; use 'mean' or 'none'")
         indices = indices.cpu()
         step = self.method.step(*self._of_batch(logits, indices))
+        self._require_shapes(step, len(indices))
         if check:
             self._require_finite(step)
         if step.rows is not None:
@@ -239,6 +240,16 @@ class LabelLearner:
             self.given.values[indices].to(logits.device),
             self.moment,
         )
+
+    def _require_shapes(self, step: Step, count: int) -> None:
+        """Refuse what a method of the user's own may return by mistake, such as the mean of the losses."""
+        losses = tuple(step.loss.shape)
+        if losses != (count,) or (step.rows is not None and len(step.rows) != count):
+            rows = "" if step.rows is None else f" and {len(step.rows)} rows"
+            raise ConfigError(
+                f"method {self.method.name!r}: step returned losses of shape {losses}{rows} for {count} examples; it "
+                f"must return one loss, and one row if any, for each"
+            )
 
     def _require_finite(self, step: Step) -> None:
         found = {

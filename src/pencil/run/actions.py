@@ -34,7 +34,9 @@ from pencil.results import save_labels, save_model, summarize
 from pencil.run.build import build_runtime, build_training
 from pencil.run.code import Trust, check_code, code_in
 from pencil.run.directory import JOB, RunDirectory
+from pencil.run.label_table import rows_to_keep
 from pencil.run.lock import locked
+from pencil.run.method import load_method
 from pencil.run.network import model_card
 from pencil.run.own_data import data_fingerprint, own_examples
 from pencil.run.resolve import resolve
@@ -59,6 +61,7 @@ def train(config: RunConfig, out: str | Path, listeners: Sequence[Listener] = ()
     if RunDirectory(out).was_begun_by_this_job(config):
         return resume(out, listeners, trust_code=code_in(config).values())
     _need_trackers(config)
+    load_method(config)  # a mistake in its settings is found before any data is read
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     with _ranks(config, directory) as runtime:
         config, prepared = resolve(config, runtime, _teller(runtime, listeners))
@@ -82,7 +85,7 @@ def resume(
     Args:
         out: The run's folder.
         listeners: Who hears of its progress.
-        trust_code: Whether code that the run names (data, model) may be imported: True, or the import paths.
+        trust_code: Whether code that the run names (data, model, method) may be imported: True, or the import paths.
         changed_data: Go on where the data is not what the run began with.
         from_start: Begin again at the first step, whatever checkpoints there are.
     """
@@ -137,7 +140,7 @@ def _carry_on(
     finally:
         training.events.close()
     if finished:
-        _leave_labels(directory, training)
+        _leave_labels(config, directory, training)
         weights = whole_weights(training.model)
         training.runtime.barrier()  # every part is there before the run counts as finished
         if is_main:
@@ -216,13 +219,13 @@ def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[List
     return writers
 
 
-def _leave_labels(directory: RunDirectory, training: Training) -> None:
+def _leave_labels(config: RunConfig, directory: RunDirectory, training: Training) -> None:
     """Every rank writes the rows it owns."""
     if training.runtime.is_main:
         shutil.rmtree(directory.labels, ignore_errors=True)  # parts of another number of ranks
     training.runtime.barrier()
-    mine, state = training.train, training.learner.store.state()
-    save_labels(directory.path, training.indices, mine.labels, state, mine.ids, training.runtime.rank)
+    mine, rows = training.train, rows_to_keep(config, training.learner, directory.path)
+    save_labels(directory.path, training.indices, mine.labels, rows, mine.ids, training.runtime.rank)
 
 
 def _leave_results(

@@ -9,15 +9,13 @@ import torch
 
 from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
-from pencil.data import EpochSampler, Examples, Order, blocks_of, mixed_seed
+from pencil.data import EpochSampler, Order, blocks_of, mixed_seed
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError, RunError
-from pencil.methods import Method
-from pencil.models import PAIR
 from pencil.run.directory import RunDirectory
+from pencil.run.method import build_method, check_networks
 from pencil.run.network import Make, build_network, build_optimizer, build_preparation
-from pencil.run.noise import noise_matrix
 from pencil.run.sources import Prepared
 
 ORDER, DROPOUT = 13, 14  # what draws random numbers, see sources
@@ -49,7 +47,7 @@ def build_training(
     ``config.model``.
     """
     _check_plan(config, runtime)
-    _check_pair(config)
+    check_networks(config)
     order = Order(len(prepared.train), blocks_of(prepared.train.inputs))
     check_same_rows(order, runtime, prepared.skipped_rows if config.data.on_error == "skip" else None)
     indices = order.owned_indices(runtime.rank, runtime.world_size)
@@ -93,31 +91,6 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
         raise ConfigError(
             f"train.batch_size: {config.train.batch_size} is fewer than {runtime.world_size} ranks × "
             f"{config.train.accumulate} passes (train.accumulate); raise it"
-        )
-
-
-def build_method(config: RunConfig, train: Examples) -> Method:
-    """The method as configured, with the matrix of the run's own noise where it wants that."""
-    method, noise = config.method, config.data.noise
-    if not method.wants_noise:
-        return method
-    try:
-        return method.with_noise(None if noise is None else noise_matrix(noise, train))
-    except ValueError as error:
-        raise ConfigError(f"method.{error}") from error
-
-
-def _check_pair(config: RunConfig) -> None:
-    """A method of two networks needs a pair of them, and a pair needs such a method."""
-    two, pair = config.method.networks == 2, config.model.name == PAIR
-    if two and not pair:
-        raise ConfigError(
-            f"model.name = {config.model.name!r}: method {config.method.name} trains two networks; "
-            f"--set model.name=pair --set model.args.name={config.model.name}"
-        )
-    if pair and not two:
-        raise ConfigError(
-            f"model.name = 'pair': method {config.method.name} trains one network; name that one"
         )
 
 

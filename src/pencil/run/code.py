@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pencil.config import RunConfig
+from pencil.config.methods import OwnMethod
 from pencil.errors import RunError
 from pencil.kinds import DataSection, kind_of
 from pencil.models import named_code
@@ -22,7 +23,8 @@ Trust = bool | Collection[str]
 
 def code_in(config: RunConfig) -> dict[str, str]:
     """The code that settings would run, by the field that names it."""
-    return code_of_data(config.data) | code_of_model(config.model.name, config.model.args)
+    method = {"method.name": config.method.name} if isinstance(config.method, OwnMethod) else {}
+    return code_of_data(config.data) | code_of_model(config.model.name, config.model.args) | method
 
 
 def code_of_data(data: DataSection) -> dict[str, str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Rows, TopRows
-from pencil.engine import fitting_method
+from pencil.algorithm import Rows, TopRows, as_distribution
+from pencil.config import RunConfig
+from pencil.config.methods import OwnMethod
+from pencil.engine import LabelLearner, fitting_method
 from pencil.methods import Method
 from pencil.results import (
     Decided,
@@ -24,7 +27,7 @@ from pencil.results import (
 )
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
-from pencil.stores import StoreChoice, rows_at_once
+from pencil.stores import DenseStore, StoreChoice, rows_at_once
 
 ROUNDING = 1e-3  # of rows in half precision
 
@@ -54,9 +57,8 @@ class LabelTable:
         """The table of a finished run."""
         directory.require_finished()
         names, config = read_card(directory.path).class_names, directory.config
-        choice = StoreChoice.parse(config.store).in_memory
-        method = fitting_method(config.method, choice, len(names))
-        width = config.method.row_width(len(names))
+        choice, method = _kept_as(directory)
+        width, method = method.row_width(len(names)), fitting_method(method, choice, len(names))
         saved = SavedLabels(directory.path, len(names), choice.make(0, width).state())
         return cls(names, saved, choice, method, width, config.verdict)
 
@@ -106,6 +108,44 @@ class LabelTable:
                 f"rows {saved.first} to {last} hold what is no probability; do not use these labels",
             )
         return belief
+
+
+@dataclass(frozen=True)
+class KeptBelief(Method):
+    """Stands for a method of the user's own where a finished run is read: its rows are what that one believed.
+
+    So reports, reviews and exports need none of the user's code.
+    """
+
+    learned: bool
+
+    def row_width(self, num_classes: int) -> int:
+        """A probability for each class; nothing where no labels were learned."""
+        return num_classes if self.learned else 0
+
+    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
+        """The rows; the given labels where no labels were learned."""
+        return rows if self.learned else as_distribution(given, num_classes)
+
+
+def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:
+    """What a finished run keeps of its label rows: those of the store, or, of a user's own method, its belief."""
+    if not isinstance(config.method, OwnMethod):
+        return learner.store.state()
+    width = KeptBelief(learner.method.learns_labels).row_width(learner.num_classes)
+    kept = DenseStore(len(learner.given), width, folder)  # mapped: it may be wider than the method's own rows
+    for indices in torch.arange(len(learner.given)).split(rows_at_once(width)):
+        if width:
+            kept.scatter(indices, learner.label_distribution(indices))
+    return kept.state()
+
+
+def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
+    """How ``rows_to_keep`` kept the rows of a finished run, and what they mean."""
+    config = directory.config
+    if isinstance(config.method, OwnMethod):
+        return StoreChoice(), KeptBelief(directory.summary.get("learns_labels", True))
+    return StoreChoice.parse(config.store).in_memory, config.method
 
 
 def is_belief(distribution: Rows) -> bool:

@@ -14,6 +14,7 @@ from pencil.config import RunConfig
 from pencil.data import Examples
 from pencil.data.checking import Tell
 from pencil.engine import Runtime
+from pencil.run.method import load_method
 from pencil.run.sources import Prepared, prepare_examples
 from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import USUAL_K, choose_store, free_memory
@@ -58,10 +59,11 @@ def _at_entry(config: RunConfig, entry: int | None) -> RunConfig:
 def _with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConfig:
     if config.store != "auto":
         return config
+    method = load_method(config)
     choice = choose_store(
         -(-len(train) // runtime.world_size),
-        config.method.row_width(train.num_classes),
-        can_cut=config.method.cut(USUAL_K) is not None,
+        method.row_width(train.num_classes),
+        can_cut=method.cut(USUAL_K) is not None,
         memory=int(_from_main(free_memory() if runtime.is_main else 0, runtime)),
     )
     return config.model_copy(update={"store": str(choice)})
