@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pencil.data.augment import Augment, Normalize, center_crop, channel_statistics
-from pencil.data.examples import SubsetInputs, TensorInputs
+from pencil.data.inputs import SubsetInputs, TensorInputs
 from pencil.errors import ConfigError, DataError
 
 

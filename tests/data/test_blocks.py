@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pencil.data.blocks import SPREAD, Blocks
-from pencil.data.examples import SubsetInputs, TensorInputs, blocks_of
+from pencil.data.inputs import SubsetInputs, TensorInputs, blocks_of
 from pencil.data.ownership import Order, owned_indices, span
 
 quick = settings(max_examples=60, deadline=None)

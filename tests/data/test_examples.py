@@ -4,15 +4,8 @@ import pytest
 import torch
 from torch.utils.data import Dataset, TensorDataset
 
-from pencil.data.examples import (
-    DatasetInputs,
-    Examples,
-    RowNumbers,
-    Splits,
-    SubsetInputs,
-    SubsetNames,
-    TensorInputs,
-)
+from pencil.data.examples import Examples, RowNumbers, Splits, SubsetNames
+from pencil.data.inputs import DatasetInputs, SubsetInputs, TensorInputs
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
 

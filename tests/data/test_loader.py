@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from pencil.data.blocks import Blocks
-from pencil.data.examples import DatasetInputs, SubsetInputs, TensorInputs
+from pencil.data.inputs import DatasetInputs, SubsetInputs, TensorInputs
 from pencil.data.loader import fetch_batches
 from pencil.data.ownership import Order
 from pencil.data.sampler import EpochSampler

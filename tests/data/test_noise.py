@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pencil.data.examples import TensorInputs
+from pencil.data.inputs import TensorInputs
 from pencil.data.noise import (
     CIFAR10_CLASSES,
     cifar10_matrix,

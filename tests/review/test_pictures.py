@@ -1,11 +1,12 @@
 """Images as people see them."""
 
 import io
+from dataclasses import replace
 
 import pytest
 import torch
 
-from pencil.data import Examples, RowNumbers, TensorInputs, original, read_image_folder
+from pencil.data import Examples, Record, RowNumbers, TensorInputs, Text, read_image_folder, shown
 from pencil.errors import DataError
 from pencil.review.pictures import Pictures, as_pixels, encode_png, shrunk
 from pencil.stores import GivenLabels
@@ -38,7 +39,7 @@ def test_floats_are_stretched_and_other_shapes_are_no_images():
     assert pixels.flatten().tolist() == [0, 64, 128, 255]
     assert as_pixels(torch.zeros(3, 2, 2)).unique().tolist() == [0]
     for shape in [(16,), (2, 4, 4), (3, 0, 4), (1, 2, 3, 4)]:
-        assert as_pixels(torch.zeros(shape)) is None
+        assert shown(TensorInputs(torch.zeros(1, *shape)), 0) is None
 
 
 def test_large_images_are_made_small_and_keep_their_shape():
@@ -62,7 +63,34 @@ def test_a_row_is_shown_by_its_number_if_it_is_still_the_same_row():
 def test_features_are_no_images():
     pictures = Pictures(examples(torch.zeros(3, 7)))
     assert not pictures.are_images
+    assert not pictures.are_texts
     assert pictures.png(0, "0") is None
+    assert pictures.text(0, "0") is None
+
+
+class Notes(TensorInputs):
+    """Numbers made of texts, or of records."""
+
+    def shown(self, index):
+        return Text(f"<b>note {index}</b>") if index % 2 else Record({"number": index, "place": "shelf"})
+
+
+def test_texts_and_records_are_shown_in_words():
+    whole = examples(torch.zeros(4, 7))
+    notes = Pictures(replace(whole, inputs=Notes(whole.inputs.values)).subset(torch.tensor([2, 1])))
+    assert (notes.are_images, notes.are_texts) == (False, True)
+    assert notes.text(0, "2") == "number: 2\nplace: shelf"
+    assert notes.text(1, "1") == "<b>note 1</b>"
+    assert notes.png(1, "1") is None
+    with pytest.raises(DataError, match=r"row 1 is '1' in the data now"):
+        notes.text(1, "2")
+
+
+def test_long_texts_are_cut():
+    whole = examples(torch.zeros(2, 7))
+    long = Notes(whole.inputs.values)
+    object.__setattr__(long, "shown", lambda index: Text("x" * 100_000))
+    assert len(Pictures(replace(whole, inputs=long)).text(0, "0")) == 20_000
 
 
 def test_image_files_are_shown_as_they_are_stored_not_as_the_network_sees_them(tmp_path):
@@ -72,5 +100,5 @@ def test_image_files_are_shown_as_they_are_stored_not_as_the_network_sees_them(t
         image.new("RGB", size, (200, 10, 30)).save(tmp_path / name / "0.png")
     train = read_image_folder(tmp_path, size=4).train
     assert train.inputs.fetch(torch.tensor([0])).shape == (1, 3, 4, 4)
-    assert original(train.subset(torch.tensor([1])).inputs, 0).shape == (3, 17, 9)
+    assert shown(train.subset(torch.tensor([1])).inputs, 0).pixels.shape == (3, 17, 9)
     assert decoded(Pictures(train).png(0, "cat/0.png")).size == (40, 30)

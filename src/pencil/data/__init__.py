@@ -3,16 +3,18 @@
 from pencil.data.augment import Augment, Normalize, channel_statistics
 from pencil.data.blocks import Blocks
 from pencil.data.checking import leave_out_unreadable
-from pencil.data.examples import (
+from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
+from pencil.data.inputs import (
     DatasetInputs,
-    Examples,
+    Image,
     Inputs,
-    RowNumbers,
-    Splits,
+    Record,
+    Shown,
     TensorInputs,
-    Unlabelled,
+    Text,
+    as_text,
     blocks_of,
-    original,
+    shown,
 )
 from pencil.data.label_files import read_label_file, read_trusted_file, write_label_file
 from pencil.data.loader import fetch_batches
@@ -42,14 +44,19 @@ __all__ = [
     "DatasetInputs",
     "EpochSampler",
     "Examples",
+    "Image",
     "Inputs",
     "Normalize",
     "Order",
     "Preparation",
+    "Record",
     "RowNumbers",
+    "Shown",
     "Splits",
     "TensorInputs",
+    "Text",
     "Unlabelled",
+    "as_text",
     "blocks_of",
     "channel_statistics",
     "cifar10_matrix",
@@ -58,7 +65,6 @@ __all__ = [
     "instance_dependent_noise",
     "leave_out_unreadable",
     "mixed_seed",
-    "original",
     "owned_indices",
     "read_cifar",
     "read_clothing1m",
@@ -73,6 +79,7 @@ __all__ = [
     "read_paths_alone",
     "read_shards",
     "read_trusted_file",
+    "shown",
     "span",
     "symmetric_matrix",
     "transition_noise",

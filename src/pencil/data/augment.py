@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.data.examples import Inputs
+from pencil.data.inputs import Inputs
 from pencil.data.randomness import row_random
 from pencil.errors import ConfigError, DataError
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from pencil.data.examples import Examples, Inputs, Splits, SubsetInputs, original
-from pencil.data.readers.folder import ImageFiles
-from pencil.data.shards.inputs import ShardInputs
+from pencil.data.examples import Examples, Splits
+from pencil.data.inputs import Inputs, SubsetInputs, shown
 from pencil.errors import DataError, ExampleError
 
 LINE_SECONDS = 2.0
@@ -28,16 +27,16 @@ def leave_out_unreadable(splits: Splits, tell: Tell = lambda *_: None) -> Splits
     parts: dict[str, Any] = {}
     for name in ("train", "test", "validation"):
         examples: Examples | None = getattr(splits, name)
-        if examples is not None and _is_read_from_files(examples.inputs):
+        if examples is not None and _is_lazy(examples.inputs):
             bad = _unreadable(examples, tell)
             parts[name] = _without(examples, bad, name)
             skipped |= {examples.ids[row]: reason for row, reason in bad.items()}
     return replace(splits, skipped_rows=skipped, **parts)
 
 
-def _is_read_from_files(inputs: Inputs) -> bool:
+def _is_lazy(inputs: Inputs) -> bool:
     base = inputs.base if isinstance(inputs, SubsetInputs) else inputs
-    return isinstance(base, ImageFiles | ShardInputs)
+    return getattr(base, "is_lazy", False)
 
 
 def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
@@ -45,7 +44,7 @@ def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
     found = {}
     for row in _told(len(examples), tell):
         try:
-            original(examples.inputs, row)
+            shown(examples.inputs, row)
         except ExampleError as error:
             found[row] = str(error)
     return found
@@ -70,5 +69,6 @@ def _without(examples: Examples, bad: dict[int, str], name: str) -> Examples:
     left = examples.subset(good)
     assert isinstance(left.inputs, SubsetInputs)
     base, indices = left.inputs.base, left.inputs.indices
-    assert isinstance(base, ImageFiles | ShardInputs)
-    return replace(left, inputs=SubsetInputs(replace(base, first=int(indices[0])), indices))
+    if not hasattr(base, "sized_by"):
+        return left
+    return replace(left, inputs=SubsetInputs(base.sized_by(int(indices[0])), indices))

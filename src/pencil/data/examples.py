@@ -5,103 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from pencil.data.blocks import Blocks
+from pencil.data.inputs import Inputs, subset_inputs
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
-
-
-class Inputs(Protocol):
-    """The network's inputs by row number. Fetching is deterministic; augmentation happens later, in batches.
-
-    Inputs whose rows lie together in larger things, such as shards, tell so by an attribute ``blocks``.
-    """
-
-    def __len__(self) -> int: ...
-
-    def fetch(self, indices: Tensor) -> Tensor:
-        """The inputs (B, ...) of the rows numbered (B,): uint8 for images, any float for features."""
-        ...
-
-
-@dataclass(frozen=True)
-class TensorInputs:
-    """Inputs held in memory as one tensor (N, ...)."""
-
-    values: Tensor
-
-    def __len__(self) -> int:
-        return self.values.shape[0]
-
-    def fetch(self, indices: Tensor) -> Tensor:
-        """Rows of the tensor."""
-        return self.values[indices]
-
-
-@dataclass(frozen=True)
-class DatasetInputs:
-    """An indexed view of any map-style Dataset whose items are a tensor, or a tuple that begins with one."""
-
-    dataset: Dataset[Any]
-
-    def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]  # Dataset has no __len__; map-style ones do
-
-    def fetch(self, indices: Tensor) -> Tensor:
-        """Items stacked into a batch."""
-        return torch.stack([self._tensor(row) for row in indices.tolist()])
-
-    def _tensor(self, row: int) -> Tensor:
-        item = self.dataset[row]
-        value = item[0] if isinstance(item, tuple | list) else item
-        if not isinstance(value, Tensor):
-            raise DataError(
-                f"data set item {row} begins with a {type(value).__name__}, not a tensor; add a transform to tensors"
-            )
-        return value
-
-
-@dataclass(frozen=True)
-class SubsetInputs:
-    """Some rows of other inputs, renumbered from 0: a view, whatever the base."""
-
-    base: Inputs
-    indices: Tensor
-
-    def __len__(self) -> int:
-        return self.indices.shape[0]
-
-    def fetch(self, indices: Tensor) -> Tensor:
-        """Rows of the base."""
-        return self.base.fetch(self.indices[indices])
-
-    @cached_property
-    def blocks(self) -> Blocks | None:
-        """Those of the base, as far as these rows go."""
-        base = blocks_of(self.base)
-        return None if base is None else base.subset(self.indices)
-
-
-def original(inputs: Inputs, row: int) -> Tensor:
-    """One input (...) for people to look at: an image as it is stored, not resized for the network."""
-    if isinstance(inputs, SubsetInputs):
-        return original(inputs.base, int(inputs.indices[row]))
-    stored: Tensor = (
-        inputs.original(row) if hasattr(inputs, "original") else inputs.fetch(torch.tensor([row]))[0]
-    )
-    return stored
-
-
-def blocks_of(inputs: Inputs) -> Blocks | None:
-    """How the rows of these inputs lie together, or None where each lies for itself."""
-    blocks: Blocks | None = getattr(inputs, "blocks", None)
-    return blocks
 
 
 @dataclass(frozen=True)
@@ -179,7 +89,7 @@ class Examples:
     def subset(self, indices: Tensor) -> Examples:
         """Some rows, renumbered from 0; their ids stay."""
         return Examples(
-            inputs=_subset_inputs(self.inputs, indices),
+            inputs=subset_inputs(self.inputs, indices),
             labels=self.labels.subset(indices),
             class_names=self.class_names,
             ids=SubsetNames(self.ids, indices),
@@ -226,10 +136,3 @@ def _is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _subset_inputs(inputs: Inputs, indices: Tensor) -> Inputs:
-    """A view of a view is a view of what that views."""
-    if isinstance(inputs, SubsetInputs):
-        return SubsetInputs(inputs.base, inputs.indices[indices])
-    return SubsetInputs(inputs, indices)

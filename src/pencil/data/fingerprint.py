@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pencil.data.examples import Examples, Inputs, SubsetInputs
+from pencil.data.examples import Examples
+from pencil.data.inputs import Inputs, SubsetInputs
 from pencil.stores import GivenLabels
 
 IDS = 4096  # rows whose ids are looked at; all where there are no more

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pencil.data.blocks import Blocks
-from pencil.data.examples import Inputs, blocks_of
+from pencil.data.inputs import Inputs, blocks_of
 from pencil.errors import PencilError, RunError
 
 Indices = NDArray[np.int64]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from pencil.data.examples import Inputs
+from pencil.data.inputs import Inputs
 from pencil.errors import ConfigError, DataError
 
 CIFAR10_CLASSES = (

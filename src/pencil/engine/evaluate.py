@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pencil.data.examples import Examples, Inputs
+from pencil.data.examples import Examples
+from pencil.data.inputs import Inputs
 from pencil.data.loader import fetch_batches
 from pencil.data.ownership import span
 from pencil.data.prepare import Preparation

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pencil.data import Examples
+from pencil.data import Examples, as_text
+from pencil.data import shown as seen
 from pencil.errors import PencilError
 from pencil.report.shortlist import Case
 from pencil.report.text import shown
@@ -17,15 +18,21 @@ from pencil.run import ChangedDataError, RunDirectory, own_examples
 
 THUMBNAIL_BYTES = 3_000_000
 """All thumbnails of a page together, so that it can be mailed."""
+TEXT = 300
+"""Characters of a text that are shown."""
 UNREADABLE = "Without thumbnails, for the run's data cannot be read: "
 
 
 @dataclass(frozen=True)
 class Example:
-    """A row in a gallery; without a thumbnail where it is no image. Its id can be shown as it is."""
+    """A row to show: with a thumbnail where it is an image, with a text where it is a text or a record.
+
+    Id and text can be shown as they are.
+    """
 
     case: Case
     thumbnail: Thumbnail | None
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,22 +85,24 @@ class _Album:
     room: int
 
     def example(self, case: Case) -> Example:
-        return Example(replace(case, id=shown(case.id, 200)), self._thumbnail(case.row))
+        return Example(replace(case, id=shown(case.id, 200)), *self._seen(case.row))
 
-    def _thumbnail(self, row: int) -> Thumbnail | None:
+    def _seen(self, row: int) -> tuple[Thumbnail | None, str | None]:
+        """The row's image as the network gets it, which is small already; else its text."""
         if self.rows is None:
-            return None
+            return None, None
         try:
             value: Tensor = self.rows.inputs.fetch(torch.tensor([row]))[0]
+            text = None if is_image(value) else as_text(seen(self.rows.inputs, row))
         except (PencilError, OSError) as error:
             self._stop(shown(f"{UNREADABLE}{error}", 600))
-            return None
+            return None, None
         image = thumbnail(value) if is_image(value) else None
         self.room -= len(image.uri) if image is not None else 0
         if self.room < 0:
             self._stop("Some thumbnails are left out, for together they would take too much room.")
-            return None
-        return image
+            return None, None
+        return image, None if text is None else shown(" ".join(text.split()), TEXT)
 
     def _stop(self, note: str) -> None:
         self.rows, self.note = None, note

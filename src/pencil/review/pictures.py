@@ -1,23 +1,24 @@
-"""What a person sees of an example: its image as PNG, where it is one."""
+"""What a person sees of an example: its image as PNG, or its text."""
 
 from __future__ import annotations
 
 import struct
 import threading
 import zlib
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from pencil.data import Examples, original
+from pencil.data import Examples, Image, Shown, as_text, shown
 from pencil.errors import DataError
 
 LONGEST = 1024  # pixels; more than a page shows
-CHANNELS = (1, 3)
+LONGEST_TEXT = 20_000  # characters; the rest of a text is not shown
 
 
 class Pictures:
-    """The images of a run's training rows."""
+    """The images or texts of a run's training rows."""
 
     def __init__(self, examples: Examples) -> None:
         self._examples = examples
@@ -25,8 +26,13 @@ class Pictures:
 
     @property
     def are_images(self) -> bool:
-        """Whether there is anything to show."""
-        return len(self._examples) > 0 and as_pixels(self._fetch(0)) is not None
+        """Whether rows are shown as images."""
+        return isinstance(self._first, Image)
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether rows are shown as texts."""
+        return as_text(self._first) is not None
 
     def png(self, row: int, row_id: str) -> bytes | None:
         """The image of a row; None where the inputs are no images.
@@ -34,23 +40,37 @@ class Pictures:
         Raises:
             DataError: The data has another row under this number than the one that was learned.
         """
+        found = self._checked(row, row_id)
+        return encode_png(shrunk(as_pixels(found.pixels))) if isinstance(found, Image) else None
+
+    def text(self, row: int, row_id: str) -> str | None:
+        """The text of a row, cut where it is very long; None where the inputs are no texts or records.
+
+        Raises:
+            DataError: See ``png``.
+        """
+        found = as_text(self._checked(row, row_id))
+        return None if found is None else found[:LONGEST_TEXT]
+
+    @cached_property
+    def _first(self) -> Shown | None:
+        return self._fetch(0) if len(self._examples) else None
+
+    def _checked(self, row: int, row_id: str) -> Shown | None:
         found = self._examples.ids[row] if row < len(self._examples) else None
         if found != row_id:
             raise DataError(
                 f"row {row} is {found!r} in the data now, but was {row_id!r}; restore the data the run was trained on"
             )
-        pixels = as_pixels(self._fetch(row))
-        return None if pixels is None else encode_png(shrunk(pixels))
+        return self._fetch(row)
 
-    def _fetch(self, row: int) -> Tensor:
+    def _fetch(self, row: int) -> Shown | None:
         with self._lock:
-            return original(self._examples.inputs, row)
+            return shown(self._examples.inputs, row)
 
 
-def as_pixels(value: Tensor) -> Tensor | None:
-    """An input (channels, H, W) as uint8; floats are stretched to the whole range. None for anything else."""
-    if value.dim() != 3 or value.shape[0] not in CHANNELS or not value.numel():
-        return None
+def as_pixels(value: Tensor) -> Tensor:
+    """An image (channels, H, W) as uint8; other numbers are stretched to the whole range."""
     if value.dtype == torch.uint8:
         return value
     values = value.float().nan_to_num()

@@ -35,6 +35,8 @@ def _plain(text: str) -> str:
 
 Number = Annotated[int, Field(ge=0, le=LARGEST)]
 Name = Annotated[str, AfterValidator(_plain)]
+Routes = dict[str, tuple[str, Callable[..., Any]]]
+"""Method and endpoint by path."""
 
 
 class Asked(BaseModel):
@@ -102,6 +104,22 @@ def _image(responses: Any, place: int, found: bytes | None) -> Any:
     return responses.Response(found, media_type="image/png")
 
 
+def _text(responses: Any, place: int, found: str | None) -> Any:
+    if found is None:
+        return _answer(responses, {"error": f"item {place}: its data is no text"}, 404)
+    return _answer(responses, {"text": found})
+
+
+def _originals(review: Review, responses: Any) -> Routes:
+    def image(place: Number) -> Any:
+        return _image(responses, place, review.picture(place))
+
+    def text(place: Number) -> Any:
+        return _text(responses, place, review.text(place))
+
+    return {"/api/image/{place}": ("GET", image), "/api/text/{place}": ("GET", text)}
+
+
 def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None:
     def start() -> Any:
         return _answer(responses, {**review.start(), "reviewer": reviewer})
@@ -121,17 +139,14 @@ def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None
     def recent() -> Any:
         return _answer(responses, review.recent())
 
-    def image(place: Number) -> Any:
-        return _image(responses, place, review.picture(place))
-
     # In threads, for they wait for the disk.
-    routes: dict[str, tuple[str, Callable[..., Any]]] = {
+    routes: Routes = {
         "/api/start": ("GET", start),
         "/api/next": ("POST", take_next),
         "/api/decide": ("POST", decide),
         "/api/undo": ("POST", undo),
         "/api/recent": ("GET", recent),
-        "/api/image/{place}": ("GET", image),
+        **_originals(review, responses),
     }
     for path, (method, endpoint) in routes.items():
         app.add_api_route(path, endpoint, methods=[method], response_model=None)

@@ -116,10 +116,10 @@ class Review:
         return {"rows": str(len(self._table)), "classes": hashlib.sha256(names).hexdigest()}
 
     def _open_pictures(self, changed_data: bool) -> Pictures | None:
-        """None for inputs that are no images, or out of reach: ``trouble`` then says why."""
+        """None for inputs that are plain numbers, or cannot be read: ``trouble`` then says why."""
         try:
             pictures = Pictures(rows_to_show(self.directory, changed_data=changed_data).train)
-            return pictures if pictures.are_images else None
+            return pictures if pictures.are_images or pictures.are_texts else None
         except ChangedDataError:
             raise
         except PencilError as error:
@@ -133,7 +133,8 @@ class Review:
         return {
             "run": self.directory.path.absolute().name,
             "classes": list(self.class_names),
-            "images": self._pictures is not None,
+            "images": self._pictures is not None and self._pictures.are_images,
+            "texts": self._pictures is not None and self._pictures.are_texts,
             "trouble": self.trouble,
             "progress": self.progress(),
         }
@@ -185,6 +186,12 @@ class Review:
         """The image of an item as PNG; None where there is none."""
         row = self._row(place)
         return None if self._pictures is None else self._pictures.png(row, self.labels(row).id)
+
+    def text(self, place: int) -> str | None:
+        """The text of an item; None where there is none."""
+        row = self._row(place)
+        found = None if self._pictures is None else self._pictures.text(row, self.labels(row).id)
+        return None if found is None else _shown(found)
 
     def _read(self, row: int) -> Labels:
         judged = self._table.learned(row)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pencil.data import blocks_of, fetch_batches, original
+from pencil.data import blocks_of, fetch_batches, shown
 from pencil.data.shards import read_shards, write_index
 from pencil.data.shards.files import OPEN, Recent
 from pencil.errors import DataError
@@ -46,7 +46,7 @@ def test_images_are_resized_and_grey_where_asked(shards):
 
 def test_for_people_images_are_as_their_shards_hold_them(shards):
     train = read_shards(shards, size=6, channels=1).train
-    image = original(train.subset(torch.tensor([2, 13])).inputs, 1)
+    image = shown(train.subset(torch.tensor([2, 13])).inputs, 1).pixels
     assert image.shape == (3, 4, 4)
     assert image[:, 0, 0].tolist() == [2, 3, 2]
 

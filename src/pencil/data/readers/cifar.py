@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs
+from pencil.data.examples import Examples, RowNumbers, Splits
+from pencil.data.inputs import TensorInputs
 from pencil.errors import DataError
 from pencil.reading import MB, read_bytes
 from pencil.stores import GivenLabels

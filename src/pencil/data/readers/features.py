@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.data.arrays import as_tensor, load_array, npz_keys
-from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs, Unlabelled
+from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
+from pencil.data.inputs import TensorInputs
 from pencil.data.label_files import read_label_file
 from pencil.data.tables import listed
 from pencil.errors import DataError

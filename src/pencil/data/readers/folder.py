@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.images import IMAGE_SUFFIXES, Extent, ImageDecoder
+from pencil.data.inputs import Image
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
 
@@ -40,6 +41,7 @@ class ImageFiles:
     channels: int = 3
     root: Path | None = None
     first: int = 0
+    is_lazy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         ImageDecoder(self.size, self.channels)  # a mistake shows before training, not in its first batch
@@ -61,9 +63,13 @@ class ImageFiles:
             images[new], there[new] = self._decoded(new), True
         return images[indices]
 
-    def original(self, row: int) -> Tensor:
+    def shown(self, index: int) -> Image:
         """The image (3, H, W) uint8 of a row as its file has it."""
-        return ImageDecoder.original(self._path(row), self._path(row))
+        return Image(ImageDecoder.original(self._path(index), self._path(index)))
+
+    def sized_by(self, index: int) -> ImageFiles:
+        """The same images; where they are not resized, all have the size of this one."""
+        return replace(self, first=index)
 
     def _decoded(self, indices: Tensor) -> Tensor:
         images = self._room(len(indices))

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from pencil.data.arrays import check_packed
-from pencil.data.examples import Examples, RowNumbers, Splits, TensorInputs
+from pencil.data.examples import Examples, RowNumbers, Splits
+from pencil.data.inputs import TensorInputs
 from pencil.errors import DataError
 from pencil.reading import open_plain
 from pencil.stores import GivenLabels

@@ -6,10 +6,10 @@ import io
 import warnings
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch import Tensor
 from pencil.data.blocks import Blocks
 from pencil.data.examples import Examples, Splits
 from pencil.data.images import Extent, ImageDecoder
+from pencil.data.inputs import Image, as_image
 from pencil.data.shards.cache import ShardCache, default_folder
 from pencil.data.shards.files import OpenFiles, ShardFiles
 from pencil.data.shards.index import Ids, ShardIndex, SplitIndex
@@ -49,6 +50,7 @@ class ShardInputs:
     files: ShardFiles
     decoder: ImageDecoder | None
     first: int = 0
+    is_lazy: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         """Without open files: another process opens its own."""
@@ -77,11 +79,15 @@ class ShardInputs:
             batch[place] = value
         return batch
 
-    def original(self, row: int) -> Tensor:
-        """The image (3, H, W) uint8 of a row as its shard has it, or its features."""
+    def shown(self, index: int) -> Image | None:
+        """The image (3, H, W) uint8 of a row as its shard has it."""
         if self.decoder is None:
-            return self._value(row)
-        return ImageDecoder.original(io.BytesIO(self._stored(row)), self._name(row))
+            return as_image(self._value(index))
+        return Image(ImageDecoder.original(io.BytesIO(self._stored(index)), self._name(index)))
+
+    def sized_by(self, index: int) -> ShardInputs:
+        """The same inputs; images that are not resized all have the size of this one."""
+        return replace(self, first=index)
 
     def _value(self, row: int) -> Tensor:
         stored = self._stored(row)
