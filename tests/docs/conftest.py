@@ -13,6 +13,7 @@ from PIL import Image
 
 from pencil.cli.main import cli
 from support import files
+from support.kinds import kinds_restored
 
 KINDS = ("cat", "dog")
 
@@ -79,13 +80,14 @@ def _train_run(folder: Path) -> None:
 
 
 @pytest.fixture
-def workshop(shelf, tmp_path, monkeypatch) -> Path:
+def workshop(shelf, tmp_path, monkeypatch):
     """A copy of the shelf, and the current folder."""
     folder = tmp_path / "workshop"
     shutil.copytree(shelf, folder)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
-    return folder
+    with kinds_restored():
+        yield folder
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from pencil.kinds import (
     kinds,
     recognise,
     register,
-    table,
 )
 from pencil.presets import PRESETS
+from support.kinds import kinds_restored
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,10 @@ class NotesData(DataSection):
 
 
 @pytest.fixture
-def added(monkeypatch):
+def added():
     """Whatever a test registers is gone after it."""
-    monkeypatch.setattr(table, "_added", {})
-    yield
-    monkeypatch.undo()
-    for changed in table._watchers:
-        changed()
+    with kinds_restored():
+        yield
 
 
 def settings(**data):
