@@ -67,4 +67,4 @@ def test_methods_without_labels_are_told_too(main_program, points, tmp_path):
     code, out, _ = main_program("report", run, "--json", "--markdown", tmp_path / "a.md")
     assert code == 0
     assert json.loads(out)["examples"] == 90
-    assert "takes every label as it was given" in (run / "report.html").read_text(encoding="utf-8")
+    assert "does not learn labels" in (run / "report.html").read_text(encoding="utf-8")

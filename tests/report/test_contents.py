@@ -68,13 +68,13 @@ def test_advice_where_nothing_changed_fits_the_method(make_run, tmp_path, method
     directory.write_summary(directory.summary | {"learns_labels": learns})
     report = gathered(directory.path, read_data=False)
     assert words in advice(report)[0].words
-    assert any("takes every label as it was given" in each for each in story(report)) != learns
+    assert any("does not learn labels" in each for each in story(report)) != learns
 
 
 def test_data_that_is_gone_costs_thumbnails_only(make_run, random_rows, tmp_path):
     report = gathered(make_run(tmp_path / "run", *random_rows(ROWS, CLASSES)))
     assert len(report.notes) == 1
-    assert report.notes[0].startswith("Without thumbnails, for the run's data cannot be read: ")
+    assert report.notes[0].startswith("No thumbnails: the run's data cannot be read: ")
     assert "nowhere.npz" in report.notes[0]
     assert report.counts.truth.rows == 0
     assert len(report.corrections) == 24
@@ -91,7 +91,7 @@ def test_images_have_thumbnails_and_only_as_many_as_fit(image_run, monkeypatch):
     crowded = gathered(image_run, examples=5)
     shown = [example.thumbnail for example in crowded.corrections + crowded.reviews if example.thumbnail]
     assert 0 < sum(len(each.uri) for each in shown) <= 5000
-    assert crowded.notes == ["Some thumbnails are left out, for together they would take too much room."]
+    assert crowded.notes == ["Some thumbnails are left out to limit the size of this file."]
 
 
 def test_data_that_changed_since_the_run_is_refused_or_not_shown(image_run, tmp_path):
@@ -106,9 +106,9 @@ def test_data_that_changed_since_the_run_is_refused_or_not_shown(image_run, tmp_
     with pytest.raises(ChangedDataError, match="train: ids differ"):
         gathered(copy)
     changed = gathered(copy, changed_data=True)
-    assert changed.notes == ["Without thumbnails, for the data has changed since the run."]
+    assert changed.notes == ["No thumbnails: the data has changed since the run."]
     shutil.copy(next(moved.glob("*/*.png")), moved / "owl" / "more.png")
-    assert "another number of rows" in gathered(copy, changed_data=True).notes[0]
+    assert "a different number of rows" in gathered(copy, changed_data=True).notes[0]
     for file in moved.glob("owl/*.png"):
         file.write_bytes(b"broken")
     assert gathered(copy).corrections
@@ -121,9 +121,9 @@ def test_a_run_without_epochs_is_told_without_them(make_run, random_rows, tmp_pa
     expected = pytest.warns(UserWarning, match=r"1 of 1 lines cannot be read") if metrics else nullcontext()
     with expected:
         told = gathered(folder, read_data=False)
-    assert told.notes == ["Without the course of training, for metrics.jsonl tells of no epoch."]
-    assert "for epochs that are not on record" in story(told)[0]
-    assert "No epoch is on record" in page(told)
+    assert told.notes == ["No training curves: metrics.jsonl holds no epochs."]
+    assert "for an unknown number of epochs" in story(told)[0]
+    assert "No epochs were recorded" in page(told)
     write_figures(told, tmp_path / "figures")
 
 
@@ -137,8 +137,8 @@ def test_the_words_say_what_was_found(make_run, random_rows, tmp_path):
     )
     assert "(backbone 2, correction 3 and finetune 1)" in story(report)[0]
     steps = [step.words for step in advice(report)]
-    assert steps[0].startswith("Settle the alarms first")
-    assert any("whose verdict is review" in step for step in steps)
+    assert steps[0].startswith("Resolve the alarms first")
+    assert any("with the verdict review" in step for step in steps)
     assert next(step.command for step in advice(report) if step.command) == (
         f"pencil labels {tmp_path / 'run'} --out labels.csv"
     )
@@ -161,4 +161,4 @@ def test_a_class_that_all_but_vanished_is_named(make_run, tmp_path):
         make_run(tmp_path / "run", 12.0 * torch.nn.functional.one_hot(suggested, 3), given), read_data=False
     )
     assert vanished(report) == ["class 2"]
-    assert any(step.words.startswith("Do not relabel examples of class 2 ") for step in advice(report))
+    assert any(step.words.startswith("Check examples of class 2 ") for step in advice(report))

@@ -114,8 +114,8 @@ def test_many_classes_are_cut_and_told(make_run, tmp_path):
     logits = torch.zeros(rows, classes).scatter_(1, ((given * 7 + 1) % classes)[:, None], 20.0)
     folder = make_run(tmp_path / "run", logits, given, store="top:8")
     text = page(gather(RunDirectory.open(folder), read_data=False))
-    assert "The 500 of 2,000 classes with most changes" in text
-    assert "Shown are the 20 of 2,000 classes that most changes go from or to." in text
+    assert "The 500 of 2,000 classes with the most changes" in text
+    assert "Only the 20 of 2,000 classes with the most changes are shown." in text
     assert len(text) < 1_000_000
 
 

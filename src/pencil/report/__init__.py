@@ -1,4 +1,4 @@
-"""A finished run, told: one HTML file, its charts, a summary in Markdown."""
+"""Reports on finished runs: one HTML file, figures, and a summary in Markdown."""
 
 from pencil.report.contents import Report, gather
 from pencil.report.figures import Figure, figures, write_figures

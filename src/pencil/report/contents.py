@@ -1,4 +1,4 @@
-"""Everything a report shows, gathered from a finished run in one pass over its labels."""
+"""The contents of a report, collected from a finished run in one pass over its labels."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from pencil.report.text import shown
 from pencil.results import VerdictRule
 from pencil.run import RunDirectory, learned_labels
 
-NO_EPOCHS = "Without the course of training, for metrics.jsonl tells of no epoch."
+NO_EPOCHS = "No training curves: metrics.jsonl holds no epochs."
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is shown of one run. All names and ids can be shown as they are.
+    """The contents of a report on one run. Names and ids are already escaped for display.
 
     Attributes:
-        run: The run's folder, as it was given.
+        run: The run's folder.
         finished: The day the run ended, in UTC.
-        summary: As the run left it.
+        summary: The run's ``summary.json``.
         environment: Versions, machine and command.
         settings: The whole configuration, as plain values.
-        toml: The same as TOML.
+        toml: The configuration as TOML.
         learns_labels: Whether the run's method learns labels.
         class_names: The classes.
-        lines: The epochs.
-        rule: How verdicts are reached.
+        lines: The metrics of each epoch.
+        rule: The verdict rule.
         counts: Sums over all rows.
         transition: The estimated transition matrix.
-        corrections: The surest of the rows to relabel.
-        reviews: The least sure of the rows to review.
-        notes: What is missing here, and why.
+        corrections: The most confident of the rows to relabel.
+        reviews: The least confident of the rows to review.
+        notes: What the report leaves out, and why.
     """
 
     run: str
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def totals(self) -> dict[str, int]:
-        """The result in a few numbers."""
+        """The numbers of examples, changed labels and verdicts."""
         return {
             "examples": self.counts.rows,
             "labels_changed": self.counts.total_changed,
@@ -67,12 +67,12 @@ class Report:
 
     @property
     def command(self) -> str:
-        """What was typed to make the run."""
+        """The command that started the run."""
         return shown(shlex.join(["pencil", *self.environment.get("command", [""])[1:]]), 2000)
 
     @property
     def rerun(self) -> str:
-        """What to type to make it again."""
+        """The command that repeats the run."""
         config = shlex.quote(f"{self.run}/config.toml")
         return f"pencil train --config {config} --out {shlex.quote(f'{self.run}-again')}"
 
@@ -80,9 +80,13 @@ class Report:
 def gather(
     directory: RunDirectory, *, examples: int = 24, read_data: bool = True, changed_data: bool = False
 ) -> Report:
-    """Read a finished run; with ``read_data`` its data too, for thumbnails and where its truth is known.
+    """Collect the report of a finished run.
 
-    Data that is not what it was is refused, unless ``changed_data``.
+    Args:
+        directory: The run.
+        examples: The number of examples in each list.
+        read_data: Whether to read the run's data, for thumbnails and true labels.
+        changed_data: Whether to accept data that changed since the run.
     """
     directory.require_finished()
     source = Source.of(directory, changed_data=changed_data) if read_data else Source()

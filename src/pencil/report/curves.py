@@ -1,4 +1,4 @@
-"""A run's epochs as curves: which there are, and where its phases begin and end."""
+"""A run's metrics as curves over epochs, and the spans of its phases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 Line = Mapping[str, Any]
-"""One epoch, as ``metrics.jsonl`` has it."""
+"""One epoch: a line of ``metrics.jsonl``."""
 
 MOST_EPOCHS = 400
 SHARES = {
@@ -18,12 +18,12 @@ SHARES = {
     "train_agreement": "Training agreement",
     "labels_correct": "Labels right",
 }
-"""Curves between 0 and 1. Validation rows carry labels as noisy as the others: agreeing with them is no accuracy."""
+"""Curves between 0 and 1. Validation labels are as noisy as the others, so their curve is named agreement."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points (epoch, value) under one name."""
+    """A named series of points (epoch, value)."""
 
     name: str
     points: list[tuple[int, float]]
@@ -31,7 +31,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Span:
-    """A phase, from its first epoch to its last."""
+    """A phase with its first and last epoch."""
 
     name: str
     first: int
@@ -39,7 +39,7 @@ class Span:
 
 
 def thinned(lines: Sequence[Line], most: int = MOST_EPOCHS) -> list[Line]:
-    """At most ``most`` epochs, evenly spread, the first and the last among them."""
+    """Select at most ``most`` evenly spaced epochs, including the first and the last."""
     if len(lines) <= most:
         return list(lines)
     step = (len(lines) - 1) / (most - 1)
@@ -47,13 +47,13 @@ def thinned(lines: Sequence[Line], most: int = MOST_EPOCHS) -> list[Line]:
 
 
 def curve(lines: Sequence[Line], key: str, name: str) -> Curve:
-    """The epochs that tell this value, as far as it is a number."""
+    """The curve of one metric, over the epochs that recorded a number for it."""
     points = [(line["epoch"], float(line[key])) for line in lines if line.get(key) is not None]
     return Curve(name, [(epoch, value) for epoch, value in points if math.isfinite(value)])
 
 
 def share_curves(lines: Sequence[Line]) -> list[Curve]:
-    """Accuracies and agreement, those that were measured."""
+    """The curves of the accuracies and agreements that were measured."""
     curves = [curve(lines, key, name) for key, name in SHARES.items()]
     return [each for each in curves if each.points]
 

@@ -1,4 +1,4 @@
-"""The report's charts: drawn for the page, as .svg files, and as .png files where matplotlib is there."""
+"""The report's charts: for the page, as .svg files and, if matplotlib is installed, as .png files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STYLE = Path(__file__).parent / "templates" / "charts.css"
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart: its name, its title, what it shows in words, its SVG for a page that has the style."""
+    """A chart: its name, title, description and SVG for a page that has the style."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class Figure:
 
 
 def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
-    """All charts by name; without ``legend`` the page shows which verdict is which."""
+    """Return all charts by name; ``legend=False`` leaves out the legend of verdicts, which the page adds itself."""
     made = (
         _verdicts(report, legend),
         _confidence(report),
@@ -47,7 +47,7 @@ def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
 
 
 def write_figures(report: Report, folder: Path) -> tuple[list[Path], str | None]:
-    """Write every chart as SVG and, with the extra ``plots``, as PNG; returns the files and what is missing."""
+    """Write every chart as SVG and, with the extra ``plots``, as PNG; return the files and a note on missing PNGs."""
     files = []
     try:
         make_folder(folder)
@@ -91,7 +91,7 @@ def _changes(report: Report) -> Figure:
     words = (
         f"{int(changed.points[-1][1]):,} after the last epoch."
         if changed.points
-        else "No epoch is on record."
+        else "No epochs were recorded."
     )
     svg = line_chart(
         "changes",
@@ -109,7 +109,7 @@ def _accuracy(report: Report) -> Figure:
     curves = share_curves(thinned(report.lines))
     ends = ", ".join(f"{each.name.lower()} {percent(each.points[-1][1])}" for each in curves)
     title = "Accuracy and agreement, by epoch"
-    words = f"After the last epoch: {ends}." if curves else "Nothing was measured."
+    words = f"After the last epoch: {ends}." if curves else "No accuracy was measured."
     svg = line_chart("accuracy", title, words, curves, spans(report.lines), show=whole_percent, high=1.0)
     return Figure("accuracy", title, words, svg)
 
@@ -122,9 +122,9 @@ def _transition(report: Report) -> Figure:
         ""
         if matrix.is_whole
         else (
-            f" Shown are the {len(names)} of {len(report.class_names):,} classes that most changes go from or to."
+            f" Only the {len(names)} of {len(report.class_names):,} classes with the most changes are shown."
         )
     )
-    words = f"Each row is a suggested class, taken as true, and adds up to 100 % over all classes.{part}"
+    words = f"Each row is a suggested class, assumed to be true, and adds up to 100 % over all classes.{part}"
     svg = heat_chart("transition", title, words, names, matrix.shares)
     return Figure("transition", title, words, svg)

@@ -1,6 +1,6 @@
-"""What the labels of a run say: sums over all rows, and the few rows worth showing, in one pass.
+"""Statistics over the labels of a run, and the rows to show, computed in one pass.
 
-What is held grows with classes, never with rows. Legend: B rows, C classes, P pairs of classes.
+Memory grows with the number of classes, not with the number of rows. Legend: B rows, C classes, P pairs of classes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pencil.results import DROP, RELABEL, REVIEW, VERDICTS, Judged
 
 BINS = 20
 MOST_CLASSES = 20
-"""Classes of the transition matrix that are shown."""
+"""Number of classes shown in the transition matrix."""
 MOST_PAIRS = 1 << 21
-"""Pairs of classes counted at a time: 32 MB. With more, the rarest are let go."""
+"""Maximum number of class pairs counted (32 MB); beyond it, the rarest are dropped."""
 
 
 class PairCounts:
-    """How often each given class is suggested to be each other class, for the pairs that occur."""
+    """Number of rows by given and suggested class, for pairs of different classes."""
 
     def __init__(self, num_classes: int, most: int = MOST_PAIRS) -> None:
         self._num_classes, self._most = num_classes, most
@@ -43,7 +43,7 @@ class PairCounts:
             self.is_complete = False
 
     def among(self, classes: Tensor) -> Tensor:
-        """Counts (M, M) by given and suggested class, of ``classes`` (M,) alone."""
+        """Counts (M, M) by given and suggested class, restricted to ``classes`` (M,)."""
         place = torch.full((self._num_classes,), -1)
         place[classes] = torch.arange(len(classes))
         given, suggested = place[self._keys // self._num_classes], place[self._keys % self._num_classes]
@@ -53,13 +53,13 @@ class PairCounts:
         return matrix
 
     def commonest(self, most: int) -> list[tuple[int, int, int]]:
-        """Given class, suggested class and count of the commonest pairs, at most so many."""
+        """The ``most`` most frequent pairs: given class, suggested class and count."""
         order = self._counts.argsort(descending=True, stable=True)[:most].tolist()
         return [(*self._pair(index), int(self._counts[index])) for index in order]
 
     def commonest_of_given(self) -> dict[int, tuple[int, int]]:
-        """For each given class the class it is most often suggested to be, and how often."""
-        order = self._counts.argsort(stable=True).tolist()  # the commonest are written last
+        """For each given class, the class suggested most often instead, and its count."""
+        order = self._counts.argsort(stable=True).tolist()  # the most frequent are written last
         pairs = ((*self._pair(index), int(self._counts[index])) for index in order)
         return {given: (suggested, count) for given, suggested, count in pairs}
 
@@ -70,15 +70,15 @@ class PairCounts:
 
 @dataclass
 class TruthCounts:
-    """How right the labels are, where the truth is known.
+    """How many labels are correct, if the true labels are known.
 
     Attributes:
-        rows: How many rows.
-        given_right: Rows whose given label is right.
-        suggested_right: Rows whose suggested label is right.
+        rows: All rows.
+        given_right: Rows whose given label is correct.
+        suggested_right: Rows whose suggested label is correct.
         relabelled: Rows to relabel.
-        relabelled_right: Those of them whose suggested label is right.
-        found: Rows whose given label is wrong and for which another is suggested.
+        relabelled_right: Rows to relabel whose suggested label is correct.
+        found: Rows whose given label is wrong and differs from the suggested one.
     """
 
     rows: int = 0
@@ -106,19 +106,19 @@ class TruthCounts:
 
 
 class LabelCounts:
-    """What the learned labels say about the given ones, all rows together.
+    """Counts of given and learned labels over all rows.
 
     Attributes:
-        given: (C,) rows that came with each class.
-        suggested: (C,) rows for which each class is suggested.
-        changed: (C,) rows that came with each class and for which another is suggested.
-        verdicts: (C, 4) rows of each given class by verdict.
-        confidence: (C,) float64, the confidences summed over the rows of each given class.
+        given: (C,) rows by given class.
+        suggested: (C,) rows by suggested class.
+        changed: (C,) rows by given class whose suggested class differs.
+        verdicts: (C, 4) rows by given class and verdict.
+        confidence: (C,) float64, sum of confidences by given class.
         histogram: (4, BINS) rows by verdict and confidence.
-        doubt: The probabilities that given labels are wrong, summed.
-        decided: Rows that a reviewer decided about.
-        pairs: Rows by given and suggested class, where they differ.
-        truth: How right the labels are; nothing counted where the truth is not known.
+        doubt: Sum of the probabilities that given labels are wrong.
+        decided: Rows with a review decision.
+        pairs: Rows by given and suggested class, for those that differ.
+        truth: Correct labels; all zero if the true labels are unknown.
     """
 
     def __init__(self, num_classes: int) -> None:
@@ -133,7 +133,7 @@ class LabelCounts:
         self.truth = TruthCounts()
 
     def add(self, judged: Judged, truth: Tensor | None = None) -> None:
-        """Count some rows, with their true classes (B,) where they are known."""
+        """Count some rows; ``truth`` (B,) are their true classes, if known."""
         classes, changed = len(self.given), judged.changed
         self.given += judged.given.bincount(minlength=classes)
         self.suggested += judged.suggested.bincount(minlength=classes)
@@ -150,33 +150,33 @@ class LabelCounts:
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """The number of rows."""
         return int(self.given.sum())
 
     @property
     def total_changed(self) -> int:
-        """Rows for which another class than the given one is suggested."""
+        """The number of rows whose suggested class differs from the given one."""
         return int(self.changed.sum())
 
     def total(self, verdict: int) -> int:
-        """Rows with a verdict."""
+        """The number of rows with a verdict."""
         return int(self.verdicts[:, verdict].sum())
 
     @property
     def totals(self) -> dict[str, int]:
-        """Rows by verdict; ``drop`` is there only if a reviewer dropped some."""
+        """Rows by verdict; ``drop`` is included only if a reviewer dropped some."""
         shown = len(VERDICTS) if self.total(DROP) else DROP
         return {VERDICTS[verdict]: self.total(verdict) for verdict in range(shown)}
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the labels of a run say.
+    """Counts over a run's labels, and the rows to show.
 
     Attributes:
         counts: Sums over all rows.
-        corrections: The surest of the rows to relabel.
-        reviews: The least sure of the rows to review.
+        corrections: The most confident of the rows to relabel.
+        reviews: The least confident of the rows to review.
     """
 
     counts: LabelCounts
@@ -191,7 +191,7 @@ def find(
     examples: int,
     truth: Tensor | None = None,
 ) -> Findings:
-    """Look at all rows, with their true classes (N,) where they are known; ``examples`` of each list are kept."""
+    """Count all rows and keep ``examples`` rows per list; ``truth`` (N,) are the true classes, if known."""
     counts = LabelCounts(num_classes)
     corrections, reviews = Shortlist(RELABEL, examples), Shortlist(REVIEW, examples)
     for judged in chunks:
@@ -203,12 +203,12 @@ def find(
 
 @dataclass(frozen=True)
 class Transition:
-    """Some classes' part of P(given | true), with the suggested classes taken for the true ones.
+    """The estimated transition matrix P(given | true) of some classes, with suggested classes assumed to be true.
 
     Attributes:
-        classes: (M,) which classes: all, or those that most changes go from or to.
+        classes: (M,) the classes: all, or those with the most changes.
         counts: (M, M) rows by suggested class (down) and given class (across).
-        shares: (M, M) the same, each row divided by all rows for which its class is suggested.
+        shares: (M, M) the counts, divided by the number of rows with the same suggested class.
         is_whole: Whether these are all classes.
     """
 
@@ -219,7 +219,7 @@ class Transition:
 
 
 def transition(counts: LabelCounts, most: int = MOST_CLASSES) -> Transition:
-    """The estimate, cut to the ``most`` classes with most changes."""
+    """Estimate the transition matrix of the ``most`` classes with the most changes."""
     classes = most_changed(counts, most)
     matrix = counts.pairs.among(classes).T + torch.diag((counts.given - counts.changed)[classes])
     totals = counts.suggested[classes].clamp_min(1)
@@ -230,12 +230,12 @@ def transition(counts: LabelCounts, most: int = MOST_CLASSES) -> Transition:
 
 
 def most_changed(counts: LabelCounts, most: int) -> Tensor:
-    """The classes, in their order, that most changes go from or to: at most so many."""
+    """The ``most`` classes with the most changes from or to them, in ascending order."""
     staying = counts.given - counts.changed
     moves = counts.changed + (counts.suggested - staying)
     return moves.argsort(descending=True, stable=True)[:most].sort().values
 
 
 def _table(first: Tensor, second: Tensor, height: int, width: int) -> Tensor:
-    """How often each pair of numbers (B,), (B,) occurs: (height, width)."""
+    """Count each pair of numbers (B,), (B,) in a table (height, width)."""
     return (first * width + second).bincount(minlength=height * width).view(height, width)

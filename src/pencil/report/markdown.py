@@ -19,7 +19,7 @@ MOST_CLASSES, MOST_EXAMPLES = 20, 10
 
 
 def write_markdown(report: Report, path: Path) -> int:
-    """Write the summary; returns its bytes."""
+    """Write the summary; return its size in bytes."""
     data = markdown(report).encode("utf-8")
     with writing(path, ".md", ".markdown", option="--markdown") as partial:
         partial.write_bytes(data)
@@ -27,7 +27,7 @@ def write_markdown(report: Report, path: Path) -> int:
 
 
 def markdown(report: Report) -> str:
-    """The whole text."""
+    """Return the summary as Markdown."""
     parts = [
         f"# {words.headline(report)}",
         f"Run {code(report.run)}, finished {report.finished}.",
@@ -41,7 +41,7 @@ def markdown(report: Report) -> str:
         *_confusions(report),
         "## Classes with most changes",
         _classes(report),
-        *_examples("Surest corrections", report.corrections, report),
+        *_examples("Most confident corrections", report.corrections, report),
         *_examples("To review", report.reviews, report),
         "## Made by",
         f"{code(report.command)}, seed {report.settings['seed']}. Again: {code(report.rerun)}",
@@ -51,19 +51,19 @@ def markdown(report: Report) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape text so that Markdown shows it literally."""
     return SPECIAL.sub(r"\\\1", text)
 
 
 def code(text: str) -> str:
-    """Text as code, whatever backticks it holds."""
+    """Format text as code, even if it contains backticks."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence}{text}{fence}" if longest == 0 else f"{fence} {text} {fence}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; columns after the first are figures or names already escaped."""
+    """Format a table; all cells must be escaped already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -101,7 +101,7 @@ def _classes(report: Report) -> str:
         ]
         for row in class_rows(report, MOST_CLASSES)
     )
-    return table(["class", "examples", "changed", "share", "mean confidence", "mostly to"], rows)
+    return table(["class", "examples", "changed", "share", "mean confidence", "most often to"], rows)
 
 
 def _examples(title: str, examples: list[Example], report: Report) -> list[str]:

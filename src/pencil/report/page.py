@@ -1,4 +1,4 @@
-"""The report as one HTML file: style, script, charts and images within, nothing fetched from anywhere."""
+"""The report as one self-contained HTML file: style, script, charts and images are inline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Gallery:
-    """Examples under a title, with words about them; ``verdict`` is what there is none of where it is empty."""
+    """Examples with a title and a caption; ``verdict`` completes "There is nothing to ..." if there are no examples."""
 
     id: str
     title: str
@@ -35,7 +35,7 @@ class Gallery:
 
 
 def write_page(report: Report, path: Path) -> int:
-    """Write the page; returns its bytes."""
+    """Write the page; return its size in bytes."""
     data = page(report).encode("utf-8")
     with writing(path, ".html", ".htm") as partial:
         partial.write_bytes(data)
@@ -43,7 +43,7 @@ def write_page(report: Report, path: Path) -> int:
 
 
 def page(report: Report) -> str:
-    """The whole HTML text."""
+    """Return the page as HTML."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -63,12 +63,12 @@ def page(report: Report) -> str:
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         figures=figures(report, legend=False),
-        **_told(report),
+        **_texts(report),
     )
 
 
-def _told(report: Report) -> dict[str, Any]:
-    """Sentences and tables."""
+def _texts(report: Report) -> dict[str, Any]:
+    """The page's sentences and tables."""
     matrix = report.transition
     return {
         "headline": words.headline(report),
@@ -95,7 +95,7 @@ def _told(report: Report) -> dict[str, Any]:
 
 
 def cards(report: Report) -> list[tuple[str, str, str]]:
-    """The figures on top: name, value, a few words."""
+    """The figures at the top of the page: name, value and a note."""
     counts, last = report.counts, report.summary["last"]
     rows = max(counts.rows, 1)
     result = [
@@ -112,7 +112,7 @@ def cards(report: Report) -> list[tuple[str, str, str]]:
 
 
 def bins(report: Report) -> list[tuple[str, list[int]]]:
-    """The confidence histogram as a table: the range, and the rows of each verdict."""
+    """The confidence histogram as a table: range and number of rows by verdict."""
     shown = len(report.counts.totals)
     columns: list[list[int]] = report.counts.histogram[:shown].T.tolist()
     ranges = (f"{100 * index // BINS} to {100 * (index + 1) // BINS} %" for index in range(BINS))
@@ -120,7 +120,7 @@ def bins(report: Report) -> list[tuple[str, list[int]]]:
 
 
 def packages(report: Report) -> dict[str, str]:
-    """Name and value of what the run was made with."""
+    """Software versions and hardware of the run."""
     made = report.environment
     plain = {name: str(made[name]) for name in ("pencil", "python") if name in made}
     machine = {
@@ -131,18 +131,18 @@ def packages(report: Report) -> dict[str, str]:
 
 
 def galleries(report: Report) -> list[Gallery]:
-    """Both lists of examples, with what is said about them."""
+    """Both lists of examples with their captions."""
     sure, lead = whole_percent(report.rule.confidence), whole_percent(report.rule.margin)
     relabel, review = report.counts.total(RELABEL), report.counts.total(REVIEW)
     corrections = (
-        f"{len(report.corrections):,} of {count(relabel, 'example')} to relabel, the surest first; among equally sure "
-        "ones different confusions first."
+        f"{len(report.corrections):,} of {count(relabel, 'example')} to relabel, the most confident first. Equally "
+        "confident examples are ordered to show different confusions first."
     )
     reviews = (
-        f"{len(report.reviews):,} of {count(review, 'example')} to review, the least sure first: the likeliest class "
-        f"has less than {sure} or leads the second by less than {lead}."
+        f"{len(report.reviews):,} of {count(review, 'example')} to review, the least confident first: the most likely "
+        f"class has less than {sure} or leads the second by less than {lead}."
     )
     return [
-        Gallery("corrections", "Surest corrections", corrections, "relabel", report.corrections),
+        Gallery("corrections", "Most confident corrections", corrections, "relabel", report.corrections),
         Gallery("review", "To review", reviews, "review", report.reviews),
     ]

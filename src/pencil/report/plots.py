@@ -1,4 +1,4 @@
-"""The charts as .png files, drawn by matplotlib (extra ``plots``): for slides and documents that take no SVG."""
+"""The charts as .png files, drawn by matplotlib (extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HATCHES = ("", "//", "..", "xx")
 
 
 def write_plots(report: Report, folder: Path) -> list[Path]:
-    """Write all charts; returns the files."""
+    """Write all charts; return the files."""
     figure_module = need("matplotlib.figure", extra="plots", purpose="draw PNG figures")
     drawn = {
         "confidence": _confidence,
@@ -98,4 +98,4 @@ def _transition(report: Report, axes: Any) -> None:
                 )
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     axes.set_yticks(range(len(names)), names, fontsize=7)
-    axes.set(xlabel="given class", ylabel="suggested class, taken as true")
+    axes.set(xlabel="given class", ylabel="suggested class, assumed true")

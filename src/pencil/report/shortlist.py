@@ -1,4 +1,4 @@
-"""The few rows worth showing out of any number: the first by rank, with different confusions first among equals."""
+"""Select the rows to show: those with the highest scores, with different confusions first among equals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pencil.results import VERDICTS, Judged
 from pencil.results.judged import runners_up
 
 SPARE = 20
-"""Candidates held for each row shown."""
+"""Candidates kept for each row shown."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Case:
     """One row to show.
 
     Attributes:
-        row: Its number.
-        id: What identifies it to its owner.
-        given: The class that came with it.
-        suggested: The likeliest class.
-        second: The likeliest class but one, or ``NO_CLASS``.
+        row: The row number.
+        id: The row's id in the data set.
+        given: The given class.
+        suggested: The most likely class.
+        second: The second most likely class, or ``NO_CLASS``.
         confidence: The probability of the suggested class.
-        runner_up: The probability of the second.
+        runner_up: The probability of the second class.
         verdict: Keep, relabel or review.
     """
 
@@ -43,10 +43,10 @@ class Case:
 
 
 class Shortlist:
-    """The undecided rows of one verdict with the highest scores, of which at most ``SPARE`` times ``size`` are held.
+    """The undecided rows of one verdict with the highest scores; keeps at most ``SPARE`` times ``size`` candidates.
 
-    Scores are compared to the percent: what differs by less is equally sure to anybody. Among equals those whose
-    given and suggested class have not appeared yet come first, then chance decides, by the row's number alone.
+    Scores are rounded to whole percent. Among equal scores, pairs of given and suggested class that have not appeared
+    yet come first; remaining ties are broken by a random number that depends on the row number only.
     """
 
     def __init__(self, verdict: int, size: int) -> None:
@@ -54,7 +54,7 @@ class Shortlist:
         self._held: list[tuple[int, float, Case]] = []  # best first
 
     def add(self, judged: Judged, scores: Tensor) -> None:
-        """Look at some rows, with scores (B,) between 0 and 1."""
+        """Consider some rows, with scores (B,) between 0 and 1."""
         places = ((judged.verdict == self._verdict) & ~judged.is_decided).nonzero()[:, 0]
         levels = (scores[places] * 100).round().long()
         chances = row_random(0, 0, judged.first + places, 1)[:, 0]
@@ -65,7 +65,7 @@ class Shortlist:
         self._held = heapq.nlargest(self._most, self._held + found, key=lambda held: held[:2])
 
     def _worth_holding(self, levels: Tensor, chances: Tensor) -> Tensor:
-        """Places of the best rows, of those that are better than the worst one held."""
+        """Positions of the best rows, if they beat the worst row kept so far."""
         order = chances.argsort(descending=True)
         order = order[levels[order].argsort(descending=True, stable=True)][: self._most]
         if len(self._held) < self._most:
@@ -75,7 +75,7 @@ class Shortlist:
         return order[(levels > level) | ((levels == level) & (chances > chance))]
 
     def cases(self) -> list[Case]:
-        """The rows to show, first things first."""
+        """The rows to show, best first."""
         seen: Counter[tuple[int, int, int]] = Counter()
         ranked = []
         for level, chance, case in self._held:
@@ -101,10 +101,10 @@ def _case(judged: Judged, place: int) -> Case:
 
 
 def surest(judged: Judged) -> Tensor:
-    """Scores (B,) that put the surest first."""
+    """Scores (B,) that rank the most confident rows first."""
     return judged.confidence
 
 
 def least_sure(judged: Judged) -> Tensor:
-    """Scores (B,) that put those first whose likeliest class leads by least."""
+    """Scores (B,) that rank rows with the smallest margin first."""
     return torch.clamp(1 - judged.margin, 0, 1)

@@ -1,4 +1,4 @@
-"""The run's data, where it can still be read: for thumbnails, and for the truth where that is known."""
+"""The run's data, if it can still be read: for thumbnails and for true labels, if known."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pencil.report.thumbnails import Thumbnail, is_image, thumbnail
 from pencil.run import ChangedDataError, RunDirectory, own_examples
 
 THUMBNAIL_BYTES = 3_000_000
-"""All thumbnails of a page together, so that it can be mailed."""
+"""Maximum size of all thumbnails of a page, so that it can be sent by mail."""
 TEXT = 300
-"""Characters of a text that are shown."""
-UNREADABLE = "Without thumbnails, for the run's data cannot be read: "
+"""Maximum number of characters shown of a text."""
+UNREADABLE = "No thumbnails: the run's data cannot be read: "
 
 
 @dataclass(frozen=True)
 class Example:
-    """A row to show: with a thumbnail where it is an image, with a text where it is a text or a record.
+    """A row to show, with a thumbnail of an image, or the text of a text or a record.
 
-    Id and text can be shown as they are.
+    Id and text are already escaped for display.
     """
 
     case: Case
@@ -37,17 +37,17 @@ class Example:
 
 @dataclass(frozen=True)
 class Source:
-    """The training rows, or None; ``note`` says why there are none."""
+    """The training rows, or None with a ``note`` that gives the reason."""
 
     rows: Examples | None = None
     note: str | None = None
 
     @classmethod
     def of(cls, directory: RunDirectory, *, changed_data: bool = False) -> Source:
-        """The rows a run was trained on. Its labels can be told about without them, so their lack is no error.
+        """Read the rows a run was trained on. The report works without them, so missing data is no error.
 
         Raises:
-            ChangedDataError: They are not what they were, and nobody said to go on.
+            ChangedDataError: The data changed since the run, and ``changed_data`` is False.
         """
         try:
             rows = own_examples(directory, changed_data=changed_data).train
@@ -56,29 +56,29 @@ class Source:
         except (PencilError, OSError) as error:
             return cls(note=shown(f"{UNREADABLE}{error}", 600))
         if len(rows) != directory.summary["examples"]:
-            return cls(note="Without thumbnails, for the data has another number of rows than the run saw.")
+            return cls(note="No thumbnails: the data has a different number of rows than the run.")
         return cls(rows)
 
     @property
     def truth(self) -> Tensor | None:
-        """The true classes (N,) where they are known."""
+        """The true classes (N,), if known."""
         return None if self.rows is None else self.rows.reference
 
     def checked(self, cases: Sequence[Case]) -> Source:
-        """Itself, if the rows to show are called what they were in the run; otherwise these are other rows."""
+        """Return this source if the ids of the rows to show match the run; otherwise an empty source."""
         if self.rows is None or all(self.rows.ids[case.row] == case.id for case in cases):
             return self
-        return Source(note="Without thumbnails, for the data has changed since the run.")
+        return Source(note="No thumbnails: the data has changed since the run.")
 
     def pictured(self, lists: Sequence[Sequence[Case]]) -> tuple[list[list[Example]], str | None]:
-        """Lists of rows with their images, and a note where some have to go without."""
-        album = _Album(self.rows, self.note, THUMBNAIL_BYTES)
-        return [[album.example(case) for case in cases] for cases in lists], album.note
+        """Return the lists of rows with thumbnails, and a note if some thumbnails are left out."""
+        thumbnails = _Thumbnails(self.rows, self.note, THUMBNAIL_BYTES)
+        return [[thumbnails.example(case) for case in cases] for cases in lists], thumbnails.note
 
 
 @dataclass
-class _Album:
-    """Gives thumbnails until they fill the room there is, or the data cannot be read."""
+class _Thumbnails:
+    """Creates thumbnails until the size limit is reached or the data cannot be read."""
 
     rows: Examples | None
     note: str | None
@@ -88,7 +88,7 @@ class _Album:
         return Example(replace(case, id=shown(case.id, 200)), *self._seen(case.row))
 
     def _seen(self, row: int) -> tuple[Thumbnail | None, str | None]:
-        """The row's image as the network gets it, which is small already; else its text."""
+        """The row's image as the network receives it, or its text."""
         if self.rows is None:
             return None, None
         try:
@@ -100,7 +100,7 @@ class _Album:
         image = thumbnail(value) if is_image(value) else None
         self.room -= len(image.uri) if image is not None else 0
         if self.room < 0:
-            self._stop("Some thumbnails are left out, for together they would take too much room.")
+            self._stop("Some thumbnails are left out to limit the size of this file.")
             return None, None
         return image, None if text is None else shown(" ".join(text.split()), TEXT)
 

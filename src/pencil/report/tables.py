@@ -1,4 +1,4 @@
-"""Tables of the report: classes and confusions, cut to those with most changes where there are many."""
+"""Tables of the report: the classes and the confusions with the most changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class ClassRow:
     """One class.
 
     Attributes:
-        name: Its name.
-        given: Rows that came with it.
-        suggested: Rows for which it is suggested.
-        changed: Rows that came with it and for which another is suggested.
-        relabel: Rows that came with it, to relabel.
-        review: Rows that came with it, to review.
-        confidence: The mean confidence over the rows that came with it; None without any.
-        confusion: The class most often suggested instead, and how often; None where none is.
+        name: The name of the class.
+        given: Rows with this given class.
+        suggested: Rows with this suggested class.
+        changed: Rows with this given class and another suggested class.
+        relabel: Rows with this given class to relabel.
+        review: Rows with this given class to review.
+        confidence: Mean confidence over the rows with this given class; None if there are no such rows.
+        confusion: The class most often suggested instead and its count; None if no row changed.
     """
 
     name: str
@@ -40,13 +40,13 @@ class ClassRow:
 
     @property
     def share(self) -> float:
-        """The share of its rows for which another class is suggested."""
+        """The share of changed rows."""
         return self.changed / self.given if self.given else 0.0
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """A change and how often it is suggested; ``share`` is that of all rows that came with the given class."""
+    """A suggested change and its count; ``share`` is relative to all rows with the given class."""
 
     given: str
     suggested: str
@@ -55,7 +55,7 @@ class Confusion:
 
 
 def class_rows(report: Report, most: int = MOST_ROWS) -> list[ClassRow]:
-    """The classes with most changes first, at most so many."""
+    """The ``most`` classes with the most changes, in descending order."""
     counts = report.counts
     order = counts.changed.argsort(descending=True, stable=True)[:most].tolist()
     confusions = counts.pairs.commonest_of_given()
@@ -79,7 +79,7 @@ def _class_row(
 
 
 def confusions(report: Report, most: int = MOST_CONFUSIONS) -> list[Confusion]:
-    """The commonest changes."""
+    """The most frequent changes."""
     names, given = report.class_names, report.counts.given
     return [
         Confusion(names[old], names[new], count, count / int(torch.clamp(given[old], min=1)))

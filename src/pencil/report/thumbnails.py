@@ -1,4 +1,4 @@
-"""Images as small data URIs: part of the page, so that it needs no other file."""
+"""Thumbnails as data URIs, so that the page needs no other files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pencil.imports import need
 
 SIDE = 112
 SHARP = 64
-"""Images up to this side are stored as they are, pixel for pixel."""
+"""Images up to this side length are stored without scaling."""
 QUALITY = 80
 
 
@@ -25,9 +25,9 @@ class Thumbnail:
     """An image in a page.
 
     Attributes:
-        uri: The image itself.
-        width: In pixels.
-        height: In pixels.
+        uri: The image as a data URI.
+        width: Width in pixels.
+        height: Height in pixels.
     """
 
     uri: str
@@ -36,17 +36,17 @@ class Thumbnail:
 
     @property
     def is_sharp(self) -> bool:
-        """Whether it is so small that its pixels should be seen as squares."""
+        """Whether the image is so small that a browser should show its pixels as squares."""
         return max(self.width, self.height) <= SHARP
 
 
 def is_image(value: Tensor) -> bool:
-    """Whether one input looks like an image: (1 or 3, H, W)."""
+    """Whether an input has the shape of an image: (1 or 3, H, W)."""
     return value.dim() == 3 and value.shape[0] in (1, 3) and min(value.shape[1:]) > 1
 
 
 def thumbnail(image: Tensor) -> Thumbnail:
-    """An image (1 or 3, H, W), uint8 or float, as JPEG where Pillow is there and it is large, else as PNG."""
+    """Make a thumbnail of an image (1 or 3, H, W), uint8 or float: JPEG for large images with Pillow, else PNG."""
     pixels = _small(_bytes(image))
     height, width = pixels.shape[1:]
     jpeg = None if max(height, width) <= SHARP else _jpeg(pixels)
@@ -55,7 +55,7 @@ def thumbnail(image: Tensor) -> Thumbnail:
 
 
 def png(pixels: Tensor) -> bytes:
-    """A PNG file of pixels (1 or 3, H, W) uint8: grey or RGB, 8 bits."""
+    """Encode pixels (1 or 3, H, W) uint8 as a PNG file, gray or RGB."""
     channels, height, width = pixels.shape
     lines = pixels.permute(1, 2, 0).reshape(height, width * channels)
     unfiltered = torch.cat([torch.zeros(height, 1, dtype=torch.uint8), lines], dim=1)
@@ -69,7 +69,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def _bytes(image: Tensor) -> Tensor:
-    """As uint8; other numbers are stretched so that their least is black and their largest white."""
+    """Convert to uint8; other types are scaled so that the minimum is black and the maximum white."""
     if image.dtype == torch.uint8:
         return image
     values = image.float().nan_to_num()
@@ -78,7 +78,7 @@ def _bytes(image: Tensor) -> Tensor:
 
 
 def _small(image: Tensor) -> Tensor:
-    """At most ``SIDE`` pixels a side; small images stay as they are."""
+    """Scale down to at most ``SIDE`` pixels a side; smaller images are unchanged."""
     side = max(image.shape[1:])
     if side <= SIDE:
         return image

@@ -1,4 +1,4 @@
-"""The report's sentences: what was done, what was found, how far to trust it, what to do next."""
+"""The report's sentences: training, findings, caveats and next steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pencil.report.text import count, listed, percent, whole_percent
 from pencil.results import KEEP, RELABEL, REVIEW
 
 SEVERAL = 8
-"""A class with fewer examples may lose most of them by chance."""
+"""Smaller classes may lose most of their examples by chance."""
 STRIKING = 0.5
-"""A class with this share of its labels changed is worth a word."""
+"""Share of changed labels above which a class is mentioned."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Something to do, and the command for it where there is one."""
+    """A next step, with its command if it has one."""
 
     words: str
     command: str | None = None
@@ -33,13 +33,13 @@ def headline(report: Report) -> str:
 
 
 def story(report: Report) -> list[str]:
-    """What was done and what came of it, a paragraph each."""
+    """The paragraphs of the summary."""
     return [_done(report), _found(report), *_trust(report)]
 
 
 def _done(report: Report) -> str:
     phases = listed([f"{span.name} {span.last - span.first + 1}" for span in spans(report.lines)])
-    epochs = f"{count(len(report.lines), 'epoch')} ({phases})" if phases else "epochs that are not on record"
+    epochs = f"{count(len(report.lines), 'epoch')} ({phases})" if phases else "an unknown number of epochs"
     settings = report.settings
     return (
         f"The network {settings['model']['name']} was trained on {count(report.counts.rows, 'example')} of "
@@ -51,13 +51,11 @@ def _done(report: Report) -> str:
 def _found(report: Report) -> str:
     counts, rule = report.counts, report.rule
     if not report.learns_labels:
-        return (
-            "This method takes every label as it was given, so it suggests no other labels and doubts none."
-        )
+        return "This method does not learn labels, so it suggests no changes."
     return (
         f"Each example now has a probability for every class. For {count(counts.total(RELABEL), 'example')} the run is "
         f"sure that another class is right (relabel), for {counts.total(KEEP):,} that the given one is (keep); for "
-        f"{counts.total(REVIEW):,} it is not sure (review). Sure means: the likeliest class has at least "
+        f"{counts.total(REVIEW):,} it is not sure (review). Sure means: the most likely class has at least "
         f"{whole_percent(rule.confidence)} and leads the second by at least {whole_percent(rule.margin)}."
         f"{_decided(report)}"
     )
@@ -73,8 +71,8 @@ def _trust(report: Report) -> list[str]:
     last, sentences = report.summary["last"], []
     if last.get("test_accuracy") is not None:
         sentences.append(
-            f"The trained network gets {percent(last['test_accuracy'])} of the test labels right; a suggestion "
-            "deserves no more trust than the network that made it."
+            f"The trained network predicts {percent(last['test_accuracy'])} of the test labels correctly. Its "
+            "suggestions are not more reliable than its predictions."
         )
     truth = report.counts.truth
     if truth.rows:
@@ -86,38 +84,37 @@ def _trust(report: Report) -> list[str]:
 
 
 def noise_words(report: Report) -> str:
-    """The estimated noise rate, from least to most."""
+    """The estimated noise rate with a lower and an upper bound."""
     counts = report.counts
     rows, sure, unsure = max(counts.rows, 1), counts.total(RELABEL), counts.total(REVIEW)
     return (
-        f"An estimated {percent(counts.total_changed / rows)} of the given labels are wrong: that is the share of "
-        f"examples for which another class is suggested. Counting only what the run is sure of, it is "
-        f"{percent(sure / rows)}; if everything to review were wrong too, {percent((sure + unsure) / rows)}."
+        f"An estimated {percent(counts.total_changed / rows)} of the given labels are wrong: the share of examples "
+        f"for which another class is suggested. Counting only the examples to relabel, the share is "
+        f"{percent(sure / rows)}; counting those to review as well, {percent((sure + unsure) / rows)}."
     )
 
 
 CAVEAT = (
-    "The matrix counts suggested classes as if they were true. Where the network confuses two classes itself, the "
-    "matrix shows that confusion as label noise; errors that the network has learned from the labels, it does not show "
-    "at all."
+    "The matrix treats suggested classes as true. If the network itself confuses two classes, the matrix shows this as "
+    "label noise. It does not show errors that the network has learned from the labels."
 )
 
 
 def advice(report: Report) -> list[Advice]:
-    """What to do next, first things first."""
+    """The next steps, most important first."""
     steps = (_alarms, _nothing_changed, _relabel, _review, _vanishing, _changing, _use)
     return [step for step in (of(report) for of in steps) if step is not None]
 
 
 def _alarms(report: Report) -> Advice | None:
-    words = "Settle the alarms first; until then trust none of the suggestions."
+    words = "Resolve the alarms first. Do not use the suggestions before that."
     return Advice(words) if report.summary["alarms"] else None
 
 
 def _relabel(report: Report) -> Advice | None:
     words = (
-        "Look through the surest corrections below. If they convince you, take suggested_label where the verdict is "
-        "relabel."
+        "Check the most confident corrections below. If they are convincing, use suggested_label for examples with the "
+        "verdict relabel."
     )
     command = f"pencil labels {shlex.quote(report.run)} --out labels.csv"
     return Advice(words, command) if report.counts.total(RELABEL) else None
@@ -126,8 +123,8 @@ def _relabel(report: Report) -> Advice | None:
 def _review(report: Report) -> Advice | None:
     examples = count(report.counts.total(REVIEW), "example")
     words = (
-        f"Look at the {examples} whose verdict is review, or leave them out. Then pencil train DATA --trusted RUN "
-        "trains again on what you decided."
+        f"Review the {examples} with the verdict review, or leave them out. Then train again on your decisions with "
+        "pencil train DATA --trusted RUN."
     )
     command = f"pencil review {shlex.quote(report.run)}"
     return Advice(words, command) if report.counts.total(REVIEW) else None
@@ -136,9 +133,9 @@ def _review(report: Report) -> Advice | None:
 def _vanishing(report: Report) -> Advice | None:
     names = vanished(report)
     words = (
-        f"Do not relabel examples of {listed(names)} before you have looked at them: of "
-        f"{'its' if len(names) == 1 else 'their'} labels fewer than a quarter are left, so the network has probably "
-        "taken one class for another."
+        f"Check examples of {listed(names)} before relabelling them: fewer than a quarter of "
+        f"{'its' if len(names) == 1 else 'their'} labels are left, so the network has probably confused one class with "
+        "another."
     )
     return Advice(words) if names else None
 
@@ -147,14 +144,14 @@ def _changing(report: Report) -> Advice | None:
     gone = vanished(report)
     names = [name for name in striking(report) if name not in gone]
     words = (
-        f"Look at {listed(names)}: more than {whole_percent(STRIKING)} of the labels changed. Two classes that nobody "
-        "can tell apart, or a guideline read in two ways, look like this."
+        f"Check {listed(names)}: more than {whole_percent(STRIKING)} of the labels changed. Common causes are two "
+        "classes that look the same, or a labelling guideline that can be read in two ways."
     )
     return Advice(words) if names else None
 
 
 def _use(report: Report) -> Advice | None:
-    words = "Train on the corrected labels, or use this run's model as it is: model.safetensors."
+    words = "Train on the corrected labels, or use this run's model: model.safetensors."
     return Advice(words) if report.counts.total_changed else None
 
 
@@ -169,20 +166,20 @@ def _nothing_changed(report: Report) -> Advice | None:
         else ", or change [method]"
     )
     return Advice(
-        f"If you expected wrong labels, give the correction phase more epochs{faster}; pencil train warns where no "
-        "label can change."
+        f"If you expected wrong labels, give the correction phase more epochs{faster}. pencil train warns if no label "
+        "can change."
     )
 
 
 def vanished(report: Report, most: int = 5) -> list[str]:
-    """Classes with several examples of which fewer than a quarter as many are suggested."""
+    """Classes that are suggested less than a quarter as often as given; small classes are ignored."""
     given, suggested = report.counts.given, report.counts.suggested
     gone = (4 * suggested < given) & (given >= SEVERAL)
     return [report.class_names[index] for index in gone.nonzero()[:, 0].tolist()[:most]]
 
 
 def striking(report: Report, most: int = 5) -> list[str]:
-    """The classes with the largest shares of changed labels, where these are more than ``STRIKING``."""
+    """The classes with the largest shares of changed labels, if above ``STRIKING``."""
     given, changed = report.counts.given, report.counts.changed
     shares = changed.double() / given.clamp_min(1)
     order = shares.argsort(descending=True, stable=True)[:most].tolist()

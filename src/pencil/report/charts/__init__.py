@@ -1,4 +1,4 @@
-"""Charts as SVG, from plain values: each is a pure function that returns the text of an ``<svg>``."""
+"""Charts as SVG. Each chart is a pure function of plain values that returns the text of an ``<svg>``."""
 
 from pencil.report.charts.bars import confidence_chart, verdict_chart
 from pencil.report.charts.heat import heat_chart

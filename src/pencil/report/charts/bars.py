@@ -1,4 +1,4 @@
-"""Rows by verdict: as shares of one bar, and by confidence. Verdicts differ in texture, not in colour alone."""
+"""Bar charts of verdicts and confidence. Verdicts differ in texture as well as in colour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT, TOP, BOTTOM, RIGHT = 56.0, 40.0, 44.0, 24.0
 def verdict_chart(
     name: str, title: str, description: str, totals: Sequence[int], *, legend: bool = True
 ) -> str:
-    """Rows of each verdict as parts of one bar, with ``legend`` each named below with its number."""
+    """Draw the rows of each verdict as parts of one bar; ``legend`` adds names and numbers below it."""
     rows, x, parts = max(sum(totals), 1), 0.0, []
     for index, total in enumerate(totals):
         width = WIDTH * total / rows
@@ -37,7 +37,7 @@ def _named(name: str, verdict: int, totals: Sequence[int]) -> str:
 
 
 def confidence_chart(name: str, title: str, description: str, histogram: Sequence[Sequence[int]]) -> str:
-    """Rows (V, BINS) by verdict, of the first V, and confidence, stacked."""
+    """Draw a stacked histogram of confidence; ``histogram`` (V, BINS) holds rows by verdict and confidence."""
     height, bins = 300.0, len(histogram[0])
     marks = ticks(max(sum(column) for column in zip(*histogram, strict=True)))
     step, scale = (WIDTH - LEFT - RIGHT) / bins, (height - TOP - BOTTOM) / marks[-1]
@@ -75,7 +75,7 @@ def confidence_chart(name: str, title: str, description: str, histogram: Sequenc
 
 
 def _part(name: str, verdict: int, x: float, y: float, width: float, height: float) -> str:
-    """A rectangle in a verdict's colour, with its texture over it."""
+    """A rectangle in a verdict's colour and texture."""
     colour = rect(x, y, width, height, class_=f"verdict-{verdict}")
     if verdict == 0:
         return colour

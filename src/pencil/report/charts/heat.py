@@ -1,4 +1,4 @@
-"""A matrix of shares as a heat map: one hue from pale to deep, in steps that also tell small shares apart."""
+"""A matrix of shares as a heat map in one hue, with steps that resolve small shares."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pencil.report.charts.svg import chart, element, hint, rect, text
 from pencil.report.text import clipped, percent
 
 STEPS = (0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
-"""Where one shade ends and the next begins."""
+"""Boundaries between the shades."""
 LETTER = 7.0
 LONGEST = 22
 UPRIGHT = 4
-"""Names of so few letters need not slant."""
+"""Longest name that is not slanted."""
 
 
 def level(share: float) -> int:
-    """The shade of a share: 0 for nothing worth telling, up to 9."""
+    """The shade of a share, from 0 (negligible) to 9."""
     return sum(share >= step for step in STEPS)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Where the cells lie: ``left`` and ``top`` of the first, ``cell`` wide and high each."""
+    """Layout of the cells: ``left`` and ``top`` of the first cell, and the side length ``cell``."""
 
     labels: list[str]
     cell: float
@@ -43,7 +43,7 @@ class _Plan:
 
     @property
     def size(self) -> tuple[float, float]:
-        """Of the whole chart, the last slanting name and the legend included."""
+        """Width and height of the whole chart, including slanted names and the legend."""
         slant = 0.72 * LETTER * max(map(len, self.labels), default=0)
         return max(self.left + self.side + max(slant, 12), self.left + 340), self.top + self.side + 56
 
@@ -51,7 +51,7 @@ class _Plan:
 def heat_chart(
     name: str, title: str, description: str, names: Sequence[str], shares: Sequence[Sequence[float]]
 ) -> str:
-    """Shares (M, M) of ``names`` (M,): true classes down, given classes across."""
+    """Draw shares (M, M) of the classes ``names`` (M,): true classes down, given classes across."""
     plan = _Plan.of(names)
     cells = [
         _cell(plan, down, across, share, f"{names[down]} labelled {names[across]}: {percent(share)}")
@@ -64,7 +64,7 @@ def heat_chart(
 
 
 def _axes(plan: _Plan) -> tuple[str, str]:
-    down = text("suggested class, taken as true", 0, 0, class_="axis", text_anchor="middle")
+    down = text("suggested class, assumed true", 0, 0, class_="axis", text_anchor="middle")
     return (
         text("given class", plan.left + plan.side / 2, 12, class_="axis", text_anchor="middle"),
         element("g", down, transform=f"translate(12 {plan.top + plan.side / 2:.1f}) rotate(-90)"),
@@ -72,7 +72,7 @@ def _axes(plan: _Plan) -> tuple[str, str]:
 
 
 def _labels(plan: _Plan, index: int, label: str) -> tuple[str, str]:
-    """A class's name above its column, slanting where it is long, and beside its row."""
+    """A class's name above its column (slanted if it is long) and to the left of its row."""
     middle = (index + 0.5) * plan.cell
     across = plan.left + middle
     slanting = max(map(len, plan.labels)) > UPRIGHT
@@ -92,7 +92,7 @@ def _cell(plan: _Plan, down: int, across: int, share: float, words: str) -> str:
 
 
 def cell_number(share: float) -> str:
-    """A share in at most three characters: percent, without its sign."""
+    """Format a share as percent without a unit, in at most three characters."""
     return f"{100 * share:.1f}" if 100 * share < 0.95 else f"{100 * share:.0f}"
 
 

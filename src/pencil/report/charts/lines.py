@@ -1,4 +1,4 @@
-"""Curves over epochs, the phases shaded and named, every curve named at its end."""
+"""Line charts over epochs, with shaded and named phases and labels at the ends of the curves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ WIDTH, HEIGHT = 760.0, 320.0
 LEFT, TOP, BOTTOM = 56.0, 34.0, 44.0
 LABEL_GAP = 17.0
 LETTER = 7.4
-"""The width of a letter in the widest of the fonts a browser may choose."""
+"""Width of a letter in the widest font a browser may choose."""
 STYLES = 4
-"""Colours, dashes and markers there are."""
+"""Number of colours, dashes and markers."""
 
 
 @dataclass(frozen=True)
 class _Plane:
-    """Where epochs and values lie on the paper."""
+    """Maps epochs and values to coordinates."""
 
     epochs: int
     high: float
@@ -43,17 +43,17 @@ def line_chart(
     high: float | None = None,
     label: str = "",
 ) -> str:
-    """Curves from 0 upwards.
+    """Draw curves over an axis that starts at 0.
 
     Args:
-        name: Begins the ids of its parts.
-        title: What it is, for those who do not see it.
-        description: What it shows, likewise.
-        curves: At most as many as there are styles.
-        spans: The phases; the last one's last epoch is the right end.
-        show: How a value is written.
-        high: The upper end; by default a round number above all values.
-        label: What the values are.
+        name: Prefix for the ids of the chart's elements.
+        title: Title for screen readers.
+        description: Description for screen readers.
+        curves: The curves; at most as many as there are styles.
+        spans: The phases; the chart ends at the last epoch of the last phase.
+        show: Formats a value.
+        high: Upper end of the axis; by default a round number above all values.
+        label: Label of the axis.
     """
     values = [value for curve in curves for _, value in curve.points]
     marks = ticks(max(values, default=0.0) if high is None else high)
@@ -115,7 +115,7 @@ def _curve(curve: Curve, style: int, plane: _Plane) -> str:
 
 
 def marker(style: int, x: float, y: float, size: float = 4) -> str:
-    """A disc, a square, a triangle or a diamond."""
+    """Draw a disc, a square, a triangle or a diamond."""
     if style == 0:
         return element("circle", cx=x, cy=y, r=size, class_="marker")
     corners = {

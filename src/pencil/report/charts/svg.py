@@ -1,4 +1,4 @@
-"""Elements of SVG: text is escaped here and nowhere else. Colours are classes, so that a page can be light or dark."""
+"""SVG elements. All text is escaped here. Colours are CSS classes, so that a page can be light or dark."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ VARIABLE = re.compile(r"var\(--([\w-]+)\)")
 
 
 def element(name: str, *children: str, **attributes: Value) -> str:
-    """An element with children that are elements already; ``stroke_width`` is written stroke-width."""
+    """An element with children that are already SVG; ``stroke_width`` becomes the attribute stroke-width."""
     pairs = "".join(f' {_name(key)}="{html.escape(_text(value))}"' for key, value in attributes.items())
     return f"<{name}{pairs}>{''.join(children)}</{name}>" if children else f"<{name}{pairs}/>"
 
 
 def text(words: str, x: float, y: float, **attributes: Value) -> str:
-    """Words at a place."""
+    """Text at a position."""
     return element("text", html.escape(words), x=x, y=y, **attributes)
 
 
 def hint(words: str) -> str:
-    """What a pointer that rests on the parent is told."""
+    """A tooltip for the parent element."""
     return element("title", html.escape(words))
 
 
@@ -38,7 +38,7 @@ def rect(x: float, y: float, width: float, height: float, *children: str, **attr
 
 
 def chart(name: str, title: str, description: str, size: tuple[float, float], *children: str) -> str:
-    """A whole chart; ``name`` tells its ids from those of others on the page."""
+    """A whole chart; ``name`` makes its ids unique on the page."""
     head = (
         element("title", html.escape(title), id=f"{name}-title"),
         element("desc", html.escape(description), id=f"{name}-desc"),
@@ -58,10 +58,10 @@ def chart(name: str, title: str, description: str, size: tuple[float, float], *c
 
 
 def standalone(svg: str, style: str) -> str:
-    """The text of an .svg file: a chart with its own ground and colours, the light ones wherever it is shown."""
+    """Convert a chart to an .svg file with its own background and light colours."""
     colours = dict(DEFINITION.findall(style[: style.index("@media")]))
     rules = style[style.index("\n.chart") :]
-    plain = VARIABLE.sub(lambda found: colours[found[1]], rules)  # many programs know no variables
+    plain = VARIABLE.sub(lambda found: colours[found[1]], rules)  # many programs do not support CSS variables
     ground = element("rect", width="100%", height="100%", fill=colours["surface"])
     end_of_head = svg.index(">") + 1
     style_part = element("style", html.escape(plain, quote=False))
@@ -70,7 +70,7 @@ def standalone(svg: str, style: str) -> str:
 
 
 def ticks(high: float, most: int = 5) -> list[float]:
-    """Round numbers from 0 to at least ``high``, at most ``most`` steps apart by 1, 2 or 5 times a power of ten."""
+    """Round numbers from 0 to at least ``high``, in at most ``most`` steps of 1, 2 or 5 times a power of ten."""
     if high <= 0:
         return [0.0, 1.0]
     raw = high / most
@@ -80,7 +80,7 @@ def ticks(high: float, most: int = 5) -> list[float]:
 
 
 def spread(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Places near the wanted ones, in their order, at least ``gap`` apart and as far as they fit within bounds."""
+    """Move positions so that they are at least ``gap`` apart, keeping their order and, if possible, the bounds."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     placed: list[float] = []
     for index in order:

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by the buttons in their heads; everything is readable without this script.
+// Tables are sorted by the buttons in their headers. The page is readable without this script.
 const direction = { ascending: 1, descending: -1 };
 
 function compare(first, second) {
@@ -8,7 +8,7 @@ function compare(first, second) {
   return first.textContent.localeCompare(second.textContent, undefined, { numeric: true });
 }
 
-function sort(table, head, told) {
+function sort(table, head, status) {
   const column = head.cellIndex;
   const first = head.classList.contains("figure") ? "descending" : "ascending";
   const other = first === "ascending" ? "descending" : "ascending";
@@ -18,17 +18,17 @@ function sort(table, head, told) {
   const body = table.tBodies[0];
   const rows = [...body.rows].sort((a, b) => direction[way] * compare(a.cells[column], b.cells[column]));
   body.append(...rows);
-  told.textContent = `Sorted by ${head.textContent.trim()}, ${way}.`;
+  status.textContent = `Sorted by ${head.textContent.trim()}, ${way}.`;
 }
 
 for (const table of document.querySelectorAll("table.sortable")) {
-  const told = document.getElementById(table.dataset.told);
+  const status = document.getElementById(table.dataset.status);
   for (const head of table.tHead.rows[0].cells) {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
     head.append(button);
-    button.addEventListener("click", () => sort(table, head, told));
+    button.addEventListener("click", () => sort(table, head, status));
   }
 }
 
@@ -44,7 +44,7 @@ for (const form of document.querySelectorAll(".find")) {
   });
 }
 
-// Only what really scrolls needs to be reached by the keyboard.
+// Only elements that scroll need keyboard focus.
 const frames = [...document.querySelectorAll(".scroll, pre")];
 function reach() {
   for (const frame of frames) {
