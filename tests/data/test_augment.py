@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.data.augment import Augment, Normalize, center_crop, channel_statistics
 from pencil.data.inputs import SubsetInputs, TensorInputs
+from pencil.data.prepare import Augment, Normalize, center_crop, channel_statistics
 from pencil.errors import ConfigError, DataError
 
 

@@ -4,9 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.data.blocks import SPREAD, Blocks
 from pencil.data.inputs import SubsetInputs, TensorInputs, blocks_of
-from pencil.data.ownership import Order, owned_indices, span
+from pencil.data.order import SPREAD, Blocks, Order, owned_indices, span
 
 quick = settings(max_examples=60, deadline=None)
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=40).filter(any)

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from pencil.data.blocks import Blocks
 from pencil.data.inputs import DatasetInputs, SubsetInputs, TensorInputs
 from pencil.data.loader import fetch_batches
-from pencil.data.ownership import Order
+from pencil.data.order import Blocks, Order
 from pencil.data.sampler import EpochSampler
 from pencil.errors import DataError
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from pencil.data.augment import Augment, Normalize, center_crop
-from pencil.data.prepare import Preparation
+from pencil.data.prepare import Augment, Normalize, Preparation, center_crop
 from pencil.errors import ConfigError
 
 CPU = torch.device("cpu")

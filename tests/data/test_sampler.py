@@ -9,8 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.data.blocks import Blocks
-from pencil.data.ownership import Order, owned_indices
+from pencil.data.order import Blocks, Order, owned_indices
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.errors import DataError
 

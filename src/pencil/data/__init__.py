@@ -1,7 +1,5 @@
 """Where examples come from: readers, noise, the order of rows, batches ready for the network."""
 
-from pencil.data.augment import Augment, Normalize, channel_statistics
-from pencil.data.blocks import Blocks
 from pencil.data.checking import leave_out_unreadable
 from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import (
@@ -16,7 +14,8 @@ from pencil.data.inputs import (
     blocks_of,
     shown,
 )
-from pencil.data.label_files import read_label_file, read_trusted_file, write_label_file
+from pencil.data.label_files import read_label_file, write_label_file
+from pencil.data.label_tables import read_trusted_file
 from pencil.data.loader import fetch_batches
 from pencil.data.noise import (
     cifar10_matrix,
@@ -25,8 +24,8 @@ from pencil.data.noise import (
     symmetric_matrix,
     transition_noise,
 )
-from pencil.data.ownership import Order, owned_indices, span
-from pencil.data.prepare import Preparation
+from pencil.data.order import Blocks, Order, owned_indices, span
+from pencil.data.prepare import Augment, Normalize, Preparation, channel_statistics
 from pencil.data.randomness import mixed_seed
 from pencil.data.readers.cifar import read_cifar
 from pencil.data.readers.clothing1m import read_clothing1m

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from pencil.data.blocks import Blocks
+from pencil.data.order import Blocks
 from pencil.errors import DataError
 
 

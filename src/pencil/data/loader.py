@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pencil.data.blocks import Blocks
 from pencil.data.inputs import Inputs, blocks_of
+from pencil.data.order import Blocks
 from pencil.errors import PencilError, RunError
 
 Indices = NDArray[np.int64]

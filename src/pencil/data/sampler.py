@@ -17,8 +17,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from pencil.data.blocks import Blocks
-from pencil.data.ownership import span
+from pencil.data.order import Blocks, span
 from pencil.data.randomness import mixed_seed
 from pencil.errors import DataError
 

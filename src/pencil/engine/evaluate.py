@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pencil.data.examples import Examples
 from pencil.data.inputs import Inputs
 from pencil.data.loader import fetch_batches
-from pencil.data.ownership import span
+from pencil.data.order import span
 from pencil.data.prepare import Preparation
 from pencil.engine.finite import finite_rows, is_finite
 from pencil.engine.parallel import release

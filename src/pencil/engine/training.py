@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from pencil.data.examples import Examples
-from pencil.data.ownership import span
+from pencil.data.order import span
 from pencil.data.prepare import Preparation
 from pencil.data.sampler import EpochSampler
 from pencil.engine.checkpoint import Checkpoints

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pencil.algorithm.checks import require
-from pencil.data.augment import Augment
 from pencil.data.noise import ROW_TOLERANCE
+from pencil.data.prepare import Augment
 
 INTEGERS = 2**63  # settings are stored as TOML, whose integers have 64 bits
 Seed = Annotated[int, Field(ge=-INTEGERS, lt=INTEGERS)]

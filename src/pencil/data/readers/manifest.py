@@ -7,65 +7,30 @@ Parquet also a list of counts) or as one column ``votes_<class>`` per class. Oth
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.readers.folder import TEST_SPLITS, ImageFiles
-from pencil.data.tables import ALIASES, Cells, csv_cells, find_column, listed, parquet_cells
+from pencil.data.readers.manifest_rows import (
+    Problems,
+    Row,
+    cell_text,
+    check_paths,
+    class_index,
+    has_labels,
+    parse_table,
+    read_table,
+)
 from pencil.errors import DataError
-from pencil.places import remedy, stays_within
-from pencil.reading import is_file
 from pencil.stores import GivenLabels
 
-_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
-_VOTES = "votes_"
-_SHOWN = 10
-_ROLES = ("path", "label", "split", "trusted", "votes")
 _MOST_VOTES = 1 << 28
 """Rows times classes that are told by votes: every row holds a share for every class."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One example as the table tells it. ``label`` is "" or ``votes`` empty where the table says nothing."""
-
-    path: str
-    label: str
-    votes: Mapping[str, float]
-    split: str
-    trusted: bool
-
-
-@dataclass
-class _Problems:
-    """Everything wrong with a table, raised together, or the rows it is wrong in."""
-
-    path: Path
-    found: list[tuple[int, str]] = field(default_factory=list)
-
-    def add(self, row: int, column: str, text: str) -> None:
-        self.found.append((row, f"row {row}, column {column!r}: {text}"))
-
-    def check(self) -> None:
-        if self.found:
-            more = [f"and {len(self.found) - _SHOWN} more"] if len(self.found) > _SHOWN else []
-            lines = "\n  ".join([*(text for _, text in self.found[:_SHOWN]), *more])
-            raise DataError(
-                f"{self.path}: fix the table (rows count from 1 below the header), or leave such rows out with "
-                f"--set data.on_error=skip:\n  {lines}"
-            )
-
-    @property
-    def by_row(self) -> dict[int, str]:
-        """The first thing wrong with each row."""
-        return dict(reversed(self.found))
 
 
 def read_manifest(
@@ -100,14 +65,14 @@ def read_manifest(
     """
     path = Path(path)
     folder = path.parent if root is None else Path(root)
-    problems = _Problems(path)
-    rows = _parse_table(_read_table(path), folder, class_names, allow, problems)
+    problems = Problems(path)
+    rows = parse_table(read_table(path), folder, class_names, allow, problems)
     bad = problems.by_row
     if on_error == "error" or len(bad) == len(rows):
         problems.check()
     rows = [row for number, row in enumerate(rows, start=1) if number not in bad]
     names = _class_names(rows) if class_names is None else tuple(class_names)
-    labels = _labels(rows, _class_index(names, given=class_names is not None), len(names), path)
+    labels = _labels(rows, class_index(names, given=class_names is not None), len(names), path)
     ids = [row.path for row in rows]
     whole = Examples(ImageFiles(ids, size, channels, folder), labels, names, ids)
     skipped = {f"row {number}": bad[number] for number in sorted(bad)}
@@ -116,193 +81,23 @@ def read_manifest(
 
 def read_paths_alone(path: Path, size: int | None = None, channels: int = 3) -> Unlabelled | None:
     """The images of a table that has ``path`` but neither labels nor votes; None of another table."""
-    table, problems = _read_table(path), _Problems(path)
-    if "path" not in table[0] or _tells_labels(table[0]):
+    table, problems = read_table(path), Problems(path)
+    if "path" not in table[0] or has_labels(table[0]):
         return None
-    rows = [_Row(_text(cells["path"]), "", {}, "", trusted=False) for cells in table]
-    _check_paths(rows, path.parent, (), problems)
+    rows = [Row(cell_text(cells["path"]), "", {}, "", trusted=False) for cells in table]
+    check_paths(rows, path.parent, (), problems)
     problems.check()
     ids = [row.path for row in rows]
     return Unlabelled(ImageFiles(ids, size, channels, path.parent), ids)
 
 
-def _read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows by column, in which path and label have these names."""
-    match path.suffix.lower():
-        case ".csv":
-            table = csv_cells(path)
-        case ".parquet":
-            table = parquet_cells(path, [*_ROLES, *ALIASES["path"], *ALIASES["label"]])
-        case suffix:
-            raise DataError(f"{path}: cannot read a table from {suffix!r}; use .csv or .parquet")
-    if not table:
-        raise DataError(
-            f"{path}: the table has no rows; expected the columns path and label, and a row per image"
-        )
-    names = [name for name in table[0] if name is not None]
-    found = {find_column(names, role, path): role for role in _ROLES}
-    return [{found.get(name, name): value for name, value in cells.items()} for cells in table]
-
-
-def _parse_table(
-    table: list[dict[str, Any]],
-    folder: Path,
-    class_names: Sequence[str] | None,
-    allow: Sequence[str],
-    problems: _Problems,
-) -> list[_Row]:
-    _check_columns(table[0], problems.path)
-    rows = [_parse_row(number, cells, class_names, problems) for number, cells in enumerate(table, start=1)]
-    _check_paths(rows, folder, allow, problems)
-    if class_names is None:
-        _check_lists(table, rows, problems)
-    else:
-        _check_classes(rows, _class_index(tuple(class_names), given=True), problems)
-    return rows
-
-
-def _check_columns(cells: Cells, path: Path) -> None:
-    columns = [name for name in cells if name is not None]
-    votes = [name for name in columns if name.startswith(_VOTES)]
-    if "path" not in columns or not _tells_labels(cells):
-        raise DataError(
-            f"{path}: found the columns {listed(columns)}; expected path and label (or votes): rename them"
-            f"{_other_way(columns, path)}"
-        )
-    if isinstance(cells["path"], dict | bytes):
-        raise DataError(f"{path}: column 'path' holds images, not their names{_other_way(['image'], path)}")
-    if "votes" in columns and votes:
-        raise DataError(f"{path}: votes are told twice, by the columns votes and {votes[0]}; keep one kind")
-
-
-def _other_way(columns: Sequence[str], path: Path) -> str:
-    """Where such a table belongs, if it is no table of image files."""
-    if path.suffix.lower() == ".parquet":
-        inside = {"image", "img", "features", "embedding"} & {name.lower() for name in columns}
-        return f"; its images or features are read after: pencil index {path} --out INDEX" if inside else ""
-    return "; numbers to learn from go into an .npz with X and y"
-
-
-def _tells_labels(cells: Cells) -> bool:
-    return any(name in ("label", "votes") or name.startswith(_VOTES) for name in cells if name is not None)
-
-
-def _parse_row(number: int, cells: Cells, class_names: Sequence[str] | None, problems: _Problems) -> _Row:
-    """One row, its problems noted; a problem's row still parses, so that the ones after it are found too."""
-    if None in cells:
-        problems.add(
-            number, "path", "the row has more or fewer cells than the header; quote cells with commas"
-        )
-        return _Row("", "", {}, "train", False)
-    path, label, trusted = (_text(cells.get(column)) for column in ("path", "label", "trusted"))
-    split = _text(cells.get("split", "train")).lower()
-    if not path:
-        problems.add(number, "path", "is empty")
-    if split not in ("train", *TEST_SPLITS):
-        problems.add(number, "split", f"{split!r} is none of train, {', '.join(TEST_SPLITS)}")
-    if trusted.lower() not in _TRUTHS:
-        problems.add(number, "trusted", f"{trusted!r} is none of true, false, 1, 0, yes, no")
-    votes = _checked_votes(number, cells, class_names, problems)
-    return _Row(path, label, votes, split, _TRUTHS.get(trusted.lower(), False))
-
-
-def _checked_votes(
-    number: int, cells: Cells, class_names: Sequence[str] | None, problems: _Problems
-) -> dict[str, float]:
-    try:
-        votes = _votes(cells, class_names)
-    except ValueError as error:
-        problems.add(number, "votes", str(error))
-        return {}
-    if not votes and not _text(cells.get("label")):
-        problems.add(number, "label", "is empty, and the row has no votes")
-    return votes
-
-
-def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
-    """Counts by class; empty where the row has none. Raises ValueError for what is not a count."""
-    cell = cells.get("votes")
-    if isinstance(cell, list):
-        names = class_names or [str(number) for number in range(len(cell))]
-        if len(cell) != len(names):
-            raise ValueError(f"{len(cell)} counts for {len(names)} class names")
-        return _counts(zip(names, cell, strict=True))
-    if cell is not None:
-        return _counts(_pair(word) for word in str(cell).split())
-    return _counts((name[len(_VOTES) :], value) for name, value in cells.items() if name.startswith(_VOTES))
-
-
-def _pair(word: str) -> tuple[str, str]:
-    """Class and count; the last colon divides, for a class may have one in its name."""
-    name, colon, count = word.rpartition(":")
-    if not colon or not name or not count:
-        raise ValueError(f"{word!r} is not <class>:<count>")
-    return name, count
-
-
-def _counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
-    counts: dict[str, float] = {}
-    for name, value in pairs:
-        try:
-            count = float(_text(value) or 0)
-        except ValueError:
-            count = math.nan
-        if not 0 <= count < math.inf:
-            raise ValueError(f"{value!r} for class {name!r} is not a count")
-        counts[name] = counts.get(name, 0.0) + count
-    return counts if any(counts.values()) else {}
-
-
-def _check_paths(rows: list[_Row], folder: Path, allow: Sequence[str], problems: _Problems) -> None:
-    """Every file is there, below its folder, and named once: a path is its row's id."""
-    first: dict[str, int] = {}
-    for number, row in enumerate(rows, start=1):
-        before = first.setdefault(row.path, number)
-        if row.path and before != number:
-            problems.add(
-                number, "path", f"{row.path!r} is also in row {before}; tell several labels as votes"
-            )
-        elif row.path and not stays_within(row.path, folder, allow):
-            where = remedy(str(Path(os.path.normpath(folder.absolute() / row.path)).parent))
-            problems.add(number, "path", f"{row.path!r} lies outside {folder}; {where}")
-        elif row.path and not is_file(folder / row.path):
-            hint = "; paths are written with /" if "\\" in row.path else ""
-            problems.add(number, "path", f"no file {row.path[:200]!r} in {folder}{hint}")
-
-
-def _check_lists(table: list[dict[str, Any]], rows: list[_Row], problems: _Problems) -> None:
-    """Lists of votes count by position: without class names, labels must be positions too."""
-    width = next((len(cells["votes"]) for cells in table if isinstance(cells.get("votes"), list)), None)
-    if width is None:
-        return
-    places = {"", *map(str, range(width))}
-    for number, (cells, row) in enumerate(zip(table, rows, strict=True), start=1):
-        votes = cells.get("votes")
-        if isinstance(votes, list) and len(votes) != width:
-            problems.add(number, "votes", f"{len(votes)} counts, where other rows have {width}")
-        if row.label not in places:
-            problems.add(number, "label", f"{row.label!r} is no place in a list of votes; give class_names")
-
-
-def _text(value: Any) -> str:
-    """A cell as text; pandas writes what is missing as None or as a number that is none."""
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "" if missing else str(value).strip()
-
-
-def _class_names(rows: list[_Row]) -> tuple[str, ...]:
+def _class_names(rows: list[Row]) -> tuple[str, ...]:
     found = {name for row in rows for name in (row.label, *row.votes) if name}
     numbers = all(len(name) < 19 and name.removeprefix("-").isdecimal() for name in found)
     return tuple(sorted(found, key=int) if numbers else sorted(found))
 
 
-def _class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:
-    """Index by name. Given names can also be told by number, but a class called "3" keeps its name."""
-    numbers = {str(number): number for number in range(len(names))} if given else {}
-    return numbers | {name: number for number, name in enumerate(names)}
-
-
-def _labels(rows: list[_Row], index: Mapping[str, int], classes: int, path: Path) -> GivenLabels:
+def _labels(rows: list[Row], index: Mapping[str, int], classes: int, path: Path) -> GivenLabels:
     """Indices (N,), or distributions (N, C) as soon as one row goes by its votes."""
     trusted = torch.tensor([row.trusted for row in rows]) if any(row.trusted for row in rows) else None
     by_votes = [bool(row.votes) and not (row.trusted and row.label) for row in rows]
@@ -318,14 +113,6 @@ def _labels(rows: list[_Row], index: Mapping[str, int], classes: int, path: Path
         for name, count in (row.votes if by_votes[number] else {row.label: 1.0}).items():
             counts[number, index[name]] += count
     return GivenLabels.of(counts, classes, trusted)
-
-
-def _check_classes(rows: list[_Row], index: Mapping[str, int], problems: _Problems) -> None:
-    for number, row in enumerate(rows, start=1):
-        for column, names in (("label", [row.label] if row.label else []), ("votes", row.votes)):
-            for name in names:
-                if name not in index:
-                    problems.add(number, column, f"{name!r} is neither in class_names nor an index into them")
 
 
 def _splits(whole: Examples, splits: list[str], test_split: str | None, path: Path) -> Splits:

@@ -1,22 +1,29 @@
-"""Shards as files that stay open: local ones where they lie, remote ones from the cache."""
+"""Shards as files: local ones in their place, remote ones from the cache; kept open, and checked.
+
+Sizes are checked before a run, checksums on request.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pencil.data.shards.cache import ShardCache
+from pencil.data.shards.cache import ShardCache, verify
 from pencil.data.shards.index import Shard, ShardIndex
+from pencil.data.shards.remote import CutOffError, fetch, remote_size
 from pencil.errors import DataError
 from pencil.places import is_remote
 from pencil.reading import open_plain
 
 Value = TypeVar("Value")
 OPEN = 32  # shards one process keeps open
+Problems = dict[Shard, str]
+THREADS = 16  # that ask remote stores for sizes
 TRIES = 3  # to open a shard before another process drops it from the cache
 
 
@@ -97,3 +104,54 @@ class OpenFiles:
     def descriptor(self, shard: int) -> int:
         """For reading at offsets, which neither threads nor forked processes disturb."""
         return self._open.get(shard, lambda: self._files.open(shard, _Descriptor)).number
+
+
+def absent_shards(index: ShardIndex, cache: ShardCache) -> Problems:
+    """Shards that are missing or have another size than when they were indexed, and what is wrong with each."""
+
+    def problem(shard: Shard) -> str | None:
+        if is_remote(shard.url):
+            return None if cache.file(shard).exists() else _size_problem(shard, remote_size, shard.url)
+        return _size_problem(shard, lambda path: Path(path).stat().st_size, str(index.locate(shard)))
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        found = zip(index.shards, threads.map(problem, index.shards), strict=True)
+        return {shard: text for shard, text in found if text}
+
+
+def _size_problem(shard: Shard, size_of: Callable[[str], int | None], place: str) -> str | None:
+    try:
+        size = size_of(place)
+    except FileNotFoundError:
+        return f"missing at {place}; {shard.expected}"
+    if size is None or size == shard.bytes:
+        return None
+    return f"{size:,} bytes at {place}; {shard.expected}"
+
+
+def damaged_shards(
+    index: ShardIndex, folder: Path, tell: Callable[[int, int, int], None] = lambda *_: None
+) -> Problems:
+    """Every shard read again, byte for byte; remote ones are fetched to ``folder`` for it and not kept."""
+    problems, rows = {}, 0
+    for done, shard in enumerate(index.shards, 1):
+        problem = _damage(index, shard, folder)
+        if problem:
+            problems[shard] = problem
+        rows += shard.rows
+        tell(done, len(index.shards), rows)
+    return problems
+
+
+def _damage(index: ShardIndex, shard: Shard, folder: Path) -> str | None:
+    path = folder / "shard" if is_remote(shard.url) else index.locate(shard)
+    place = shard.url if is_remote(shard.url) else str(path)
+    try:
+        if is_remote(shard.url):
+            fetch(shard.url, path)
+        verify(shard, path)
+    except FileNotFoundError:
+        return f"missing at {place}; {shard.expected}"
+    except CutOffError as error:
+        return f"{place}: {error}"
+    return None

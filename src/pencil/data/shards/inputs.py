@@ -14,15 +14,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from pencil.data.blocks import Blocks
 from pencil.data.examples import Examples, Splits
 from pencil.data.images import Extent, ImageDecoder
 from pencil.data.inputs import Image, as_image
+from pencil.data.order import Blocks
 from pencil.data.shards.cache import ShardCache, default_folder
-from pencil.data.shards.files import OpenFiles, ShardFiles
+from pencil.data.shards.files import OpenFiles, Problems, ShardFiles, absent_shards
 from pencil.data.shards.index import Ids, ShardIndex, SplitIndex
 from pencil.data.shards.parquet import ParquetReader
-from pencil.data.shards.presence import Problems, absent_shards
 from pencil.data.shards.samples import Layout, read_npy
 from pencil.data.shards.tar import TarReader
 from pencil.errors import DataError, ExampleError

@@ -18,7 +18,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from pencil.data.shards.classes import check_test_classes, class_table
 from pencil.data.shards.index import MANIFEST, Format, Shard, ShardIndex, SplitIndex
 from pencil.data.shards.listing import Listed, list_shards, named
 from pencil.data.shards.parquet import scan_parquet
@@ -28,6 +27,7 @@ from pencil.data.shards.tar import scan_tar
 from pencil.durable import make_folder, publish, sync
 from pencil.errors import DataError, PencilError
 from pencil.places import is_remote
+from pencil.stores.given import SPARE_CLASSES
 
 SHOWN = 10  # mistakes told at once
 CHUNK = 1 << 20  # labels renumbered at once
@@ -231,3 +231,41 @@ def _renumber(split: SplitIndex, table: Sequence[int]) -> None:
         while stored := file.read(8 * CHUNK):
             file.seek(-len(stored), os.SEEK_CUR)
             file.write(lookup[np.frombuffer(stored, "<i8")].tobytes())
+
+
+def class_table(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], list[int]]:
+    """Class names, and for every label its class.
+
+    Args:
+        labels: All labels there are, with the shard that each was first found in.
+        rows: How many rows there are; a number far beyond is no class but, more likely, an id.
+    """
+    if all(_is_number(label) for label in labels):
+        return _numbered(labels, rows)
+    names = tuple(sorted(labels))
+    place = {name: number for number, name in enumerate(names)}
+    return names, [place[label] for label in labels]
+
+
+def check_test_classes(labels: Sequence[str], known: int) -> None:
+    """Refuse classes that only test shards have; ``labels`` begins with the ``known`` of the training shards."""
+    strangers = [label for label in labels[known:] if not _is_number(label)]
+    if strangers:
+        raise DataError(
+            f"--test: classes that the training shards have not: {', '.join(sorted(strangers)[:5])}"
+        )
+
+
+def _is_number(label: str) -> bool:
+    return len(label) < 19 and label.removeprefix("-").isdecimal()
+
+
+def _numbered(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], list[int]]:
+    wrong = next((label for label in labels if not 0 <= int(label) < rows + SPARE_CLASSES), None)
+    if wrong is not None:
+        raise DataError(
+            f"{labels[wrong]}: label {wrong} is no class number: there are {rows:,} rows; number classes from 0, or "
+            "give them names"
+        )
+    numbers = [int(label) for label in labels]
+    return tuple(map(str, range(max(numbers) + 1))), numbers

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pencil.data.ownership import indices_at, owned_indices, span, stride
+from pencil.data.order import indices_at, owned_indices, span, stride
 
 quick = settings(max_examples=60, deadline=None)
 NUM_ROWS = st.integers(0, 4000)

@@ -1,0 +1,158 @@
+"""Labels in CSV tables: by id or in the order of the rows, by class name or class number.
+
+N: rows of the data set. C: classes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pencil.data.tables import find_column, listed, read_csv
+from pencil.errors import DataError
+
+
+def read_trusted_file(path: str | Path) -> dict[str, str | None]:
+    """Labels that somebody made sure of: a class name for each id, None where the row shall be left out.
+
+    Args:
+        path: A ``.csv`` with the columns ``id`` and ``label``, or the table that ``pencil labels`` writes of a reviewed
+            run, of which only rows with a ``decision`` count.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        raise DataError(
+            f"data.trusted: {path} is neither a reviewed run nor a .csv file with the columns id and label"
+        )
+    header, *body = _rows(path) or [[]]
+    header = [name.strip() for name in header]
+    decided = "decision" in header
+    label = "suggested_label" if decided else find_column(header, "label", path)
+    name = find_column(header, "id", path)
+    if name is None or label is None or label not in header:
+        raise DataError(f"{path}: found the columns {listed(header)}; expected id and label: rename them")
+    cells = [dict(zip(header, row, strict=False)) for row in body]
+    _check_trusted(cells, header, name, path)
+    return {
+        row[name]: None if row.get("decision") == "dropped" else row[label]
+        for row in cells
+        if not decided or row["decision"]
+    }
+
+
+def _check_trusted(cells: list[dict[str, str]], header: list[str], name: str, path: Path) -> None:
+    seen: set[str] = set()
+    for number, row in enumerate(cells, start=2):
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns; fix that row"
+            )
+        if row[name] in seen:
+            raise DataError(
+                f"{path}, row {number}: id {row[name]!r} occurs more than once; give it one label"
+            )
+        seen.add(row[name])
+
+
+def read_label_table(
+    path: Path, key: str | None, ids: Sequence[str] | None, class_names: Sequence[str] | None
+) -> Tensor:
+    """Class numbers (N,) from a CSV; see ``pencil.data.read_label_file`` for the arguments."""
+    rows = _rows(path)
+    if not rows:
+        raise DataError(f"{path}: no rows; expected the columns id, label")
+    header, body = _split_header(rows, class_names)
+    column = _column(header, key, path)
+    for number, row in enumerate(body, start=len(rows) - len(body) + 1):
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {listed(header)}; fix that row"
+            )
+    first_row = len(rows) - len(body) + 1
+    labels = parse_labels([row[column] for row in body], path, first_row=first_row, names=class_names)
+    named = find_column(header, "id", path)
+    if ids is None or named is None:
+        return check_count(labels, ids, path)
+    return labels[_order([row[header.index(named)] for row in body], ids, path)]
+
+
+def _split_header(
+    rows: list[list[str]], class_names: Sequence[str] | None
+) -> tuple[list[str], list[list[str]]]:
+    """A single column may do without a header; it then begins with a label."""
+    first = [cell.strip() for cell in rows[0]]
+    if len(first) == 1 and (_is_whole(first[0]) or first[0] in (class_names or ())):
+        return ["label"], rows
+    return first, rows[1:]
+
+
+def _column(header: list[str], key: str | None, path: Path) -> int:
+    wanted = key or (find_column(header, "label", path) if len(header) > 1 else header[0])
+    if wanted not in header or wanted is None:
+        raise DataError(
+            f"{path}: no column {key or 'label'!r}; found {listed(header)}; rename one, or name it as the key"
+        )
+    return header.index(wanted)
+
+
+def parse_labels(cells: list[str], path: Path, *, first_row: int, names: Sequence[str] | None) -> Tensor:
+    """Class indices from names or whole numbers; a name wins, for a class may be called "3"."""
+    index = {name: number for number, name in enumerate(names or ())}
+    labels = np.empty(len(cells), np.int64)
+    for row, cell in enumerate(cells):
+        text = cell.strip()
+        if text not in index and not _is_whole(text):
+            kind = "a class name or a class index" if names else "a whole class index"
+            raise DataError(f"{path}, row {row + first_row}: label {text[:80]!r} is not {kind}; fix that row")
+        labels[row] = index[text] if text in index else int(text)
+    return torch.from_numpy(labels)
+
+
+def _is_whole(text: str) -> bool:
+    """A class index as digits; the length keeps it inside int64."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 19
+
+
+def _order(found: list[str], ids: Sequence[str], path: Path) -> Tensor:
+    """(N,) the file's row for each of the data set's ids. The file may have more than is asked for."""
+    row_of = {name: row for row, name in enumerate(found)}
+    if len(row_of) != len(found):
+        repeated = next(name for row, name in enumerate(found) if row_of[name] != row)
+        raise DataError(f"{path}: id {repeated!r} occurs more than once; give each example one label")
+    missing = [name for name in ids if name not in row_of]
+    if missing:
+        raise DataError(
+            f"{path}: no label for {len(missing)} of {len(ids)} examples, first id {missing[0]!r}; give each one"
+        )
+    return torch.tensor([row_of[name] for name in ids], dtype=torch.int64)
+
+
+def check_count(labels: Tensor, ids: Sequence[str] | None, path: Path) -> Tensor:
+    """The labels; there must be one for every id."""
+    if ids is not None and len(ids) != len(labels):
+        raise DataError(f"{path}: {len(labels)} labels for {len(ids)} examples; they must be as many")
+    return labels
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The rows of a CSV that hold anything. surrogateescape: ids may be file names that are not UTF-8."""
+    return read_csv(path, errors="surrogateescape")
+
+
+def write_label_table(
+    path: Path, ids: Sequence[str], labels: Tensor, class_names: Sequence[str], clean: Tensor | None
+) -> None:
+    """Write ids, class numbers, class names and, where known, the class numbers before noise."""
+    header = ["id", "label", "class"] if clean is None else ["id", "label", "class", "clean"]
+    known = None if clean is None else clean.tolist()
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for row, label in enumerate(labels.tolist()):
+            writer.writerow([ids[row], label, class_names[label], *([] if known is None else [known[row]])])
