@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 from pencil import __version__
@@ -13,6 +14,10 @@ project = "pencil"
 author = "The pencil authors"
 copyright = "The pencil authors, Apache-2.0"
 version = release = __version__
+_project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
+repository = _project.get("urls", {}).get("Repository")  # where links to the README lead
 
 extensions = [
     "myst_parser",
