@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(__file__).parents[1] / "src" / "pencil"
 
 # Calls and classes that turn data into code, run programs, or write the files of an archive.

@@ -10,6 +10,8 @@ import pytest
 import pencil
 import pencil.methods
 
+pytestmark = pytest.mark.slow
+
 PUBLIC = {
     "CosineSchedule",
     "CrossEntropy",

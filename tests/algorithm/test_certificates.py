@@ -37,6 +37,8 @@ from pencil.algorithm import (
 from pencil.algorithm.certificates import budget_certificate, pull_certificate, visit_rates
 from pencil.algorithm.update import updated_label_logits
 
+pytestmark = pytest.mark.slow
+
 FORMS = ["printed", "reference"]
 ADVERSARIES = ["runner_up", "random_class", "mixed", "dirichlet"]
 SEEDS = st.integers(0, 2**31 - 1)

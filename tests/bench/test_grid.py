@@ -10,6 +10,8 @@ from pencil.bench import Grid, read_results
 from pencil.bench.results import key_of
 from pencil.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

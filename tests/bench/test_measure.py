@@ -10,6 +10,8 @@ from pencil.bench import Grid
 from pencil.bench.measure import MEASURES, carry_out, detection
 from pencil.run import prepare_examples
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def configs(grid_file):

@@ -15,6 +15,8 @@ import pytest
 from pencil.bench import Grid, read_results, run_grid
 from pencil.errors import RunError
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 MODELS = """
 import os, signal

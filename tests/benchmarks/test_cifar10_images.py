@@ -6,6 +6,8 @@ import pytest
 
 from pencil.bench import Grid
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

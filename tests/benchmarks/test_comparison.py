@@ -8,6 +8,8 @@ import pytest
 
 from pencil.engine import read_json_lines
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -2,6 +2,10 @@
 
 import shutil
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_killed_runs_that_are_resumed_end_as_if_nothing_had_happened(imported):
     with imported("faults.kills") as kills:

@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EVERY = 23  # of the plants; python benchmarks/trust.py has them all
 
 

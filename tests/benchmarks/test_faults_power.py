@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 WRITER = """
 import os, time
 from pathlib import Path

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SERVE = """
 import socket, sys
 server = socket.create_server((sys.argv[1], 5000))

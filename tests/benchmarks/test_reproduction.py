@@ -13,6 +13,8 @@ from pencil.config import RunConfig
 from pencil.presets import PRESETS, preset
 from pencil.run import train
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "reproduction.py"
 PAGE = ROOT / "docs" / "reproduction.md"

@@ -8,6 +8,8 @@ from pencil.bench.workers import Answer
 from pencil.cli import bench as module
 from pencil.errors import ConfigError, MissingExtraError
 
+pytestmark = pytest.mark.slow
+
 GRID = """
 [base]
 preset = "features"

@@ -8,6 +8,8 @@ import pytest
 
 from pencil.cli import ranks
 
+pytestmark = pytest.mark.ranks
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 PROGRAM = """

@@ -10,6 +10,8 @@ from pencil.engine.checkpoint import damage
 from pencil.errors import PlanWarning
 from pencil.methods import BuiltIn, CoTeaching, DivideMix
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--epochs", "1,6,1", "--quiet", "--set", "train.batch_size=10", "--set", "checkpoint.steps=3")
 TOO_FAST = ("backbone", "correction", "finetune")
 DELIVERED = ("summary.json", "model.safetensors", "model.json", "labels")

@@ -14,6 +14,8 @@ from pencil.errors import ConfigError, DataError
 from pencil.kinds import recognise
 from pencil.presets import preset
 
+pytestmark = pytest.mark.slow
+
 
 def write(path, files):
     path.parent.mkdir(parents=True, exist_ok=True)

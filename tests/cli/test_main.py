@@ -16,6 +16,8 @@ import pytest
 import pencil.run
 from pencil.presets import PRESETS
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--epochs", "1,6,1", "--quiet")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 OWN = """

@@ -17,6 +17,8 @@ from pencil.kinds import CifarData, DatasetData, FeaturesData, ImagesData, Label
 from pencil.methods import Forward
 from pencil.presets import PRESETS, preset
 
+pytestmark = pytest.mark.slow
+
 
 def minimal(**sections):
     return {

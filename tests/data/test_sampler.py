@@ -13,6 +13,8 @@ from pencil.data.order import Blocks, Order, owned_indices
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 quick = settings(max_examples=60, deadline=None)
 EPOCHS = st.integers(0, 400)
 SEEDS = st.integers(0, 2**63 - 1)

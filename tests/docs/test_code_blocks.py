@@ -20,6 +20,8 @@ from pencil.cli.main import cli
 from pencil.errors import PlanWarning
 from pencil.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",

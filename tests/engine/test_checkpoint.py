@@ -18,6 +18,8 @@ from pencil.engine.checkpoint import COMPLETE, damage, from_bytes, tensors_in, t
 from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.errors import RunError
 
+pytestmark = pytest.mark.slow
+
 RUNTIME = Runtime(device=torch.device("cpu"))
 FILES = [".metadata", "__0_0.distcp", "rows-values-000000000000", COMPLETE]
 DTYPES = [

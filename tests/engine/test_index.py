@@ -18,6 +18,8 @@ from pencil.engine.checkpoint import COMPLETE, damage, tensors_in
 from pencil.engine.index import INDEX, read_index
 from pencil.errors import RunError
 
+pytestmark = pytest.mark.slow
+
 STATE = {"weights": torch.arange(12.0).reshape(3, 4), "steps": torch.tensor(7)}
 
 

@@ -15,6 +15,8 @@ from pencil.engine import Events, Loop, Runtime
 from pencil.errors import RunError
 from pencil.methods import CrossEntropy
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

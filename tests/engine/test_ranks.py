@@ -36,6 +36,8 @@ from pencil.errors import RunError
 from pencil.stores import DenseStore, GivenLabels
 from support.ranks import meeting_points
 
+pytestmark = pytest.mark.ranks
+
 ROWS, CLASSES, DIMS = 61, 4, 6
 PHASES = three_phases(1, 2, 1, learning_rate=0.1, finetune_rate=0.05)
 EPOCHS = 4

@@ -27,6 +27,8 @@ from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
 from support.ranks import meeting_points
 
+pytestmark = pytest.mark.ranks
+
 ROWS, BATCH, CLASSES, SIDE = 96, 24, 500, 6
 LABEL_BYTES = ROWS * CLASSES * 4  # of all ranks in an epoch: every row is written once
 METHOD = Pencil(label_rate=10.0)

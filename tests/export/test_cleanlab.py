@@ -9,6 +9,8 @@ from pencil.export.cleanlab import arrays
 from pencil.results import VerdictRule, judge
 from pencil.run import learned_labels
 
+pytestmark = pytest.mark.slow
+
 
 def test_arrays_hold_given_labels_and_beliefs_in_the_order_of_rows(run, rows):
     made = arrays(*learned_labels(run))

@@ -9,6 +9,8 @@ from pencil.export.datasets import write_parquet
 from pencil.results import VerdictRule, judge
 from pencil.run import learned_labels
 
+pytestmark = pytest.mark.slow
+
 datasets = pytest.importorskip("datasets")
 
 

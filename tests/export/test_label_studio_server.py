@@ -19,6 +19,7 @@ from pencil.export.tools import ExportOptions, export
 PROGRAM = os.environ.get("PENCIL_LABEL_STUDIO")
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not PROGRAM, reason="PENCIL_LABEL_STUDIO names no label-studio program"),
     pytest.mark.timeout(900),
 ]

@@ -10,6 +10,8 @@ from pencil.errors import ConfigError, DataError, RunError
 from pencil.export.tools import TOOLS, ExportOptions, export, write_json_list
 from pencil.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 ENDINGS = {"label-studio": "x.json", "fiftyone": "x", "datasets": "x.parquet", "cleanlab": "x.npz"}
 
 

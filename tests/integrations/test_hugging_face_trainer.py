@@ -10,6 +10,8 @@ from pencil import LabelLearner
 from pencil.errors import ConfigError, DataError
 from pencil.methods import DivideMix
 
+pytestmark = pytest.mark.slow
+
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 pytest.importorskip("accelerate", reason="needs the extra transformers")
 

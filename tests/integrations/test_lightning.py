@@ -13,6 +13,7 @@ lightning = pytest.importorskip("lightning.pytorch", reason="needs the extra lig
 from pencil.integrations.lightning import LabelCallback  # noqa: E402
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers"),
     pytest.mark.filterwarnings("ignore:The dirpath has changed"),
     pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # Lightning's own use of torch

@@ -23,6 +23,8 @@ from pencil.integrations.sklearn import PencilClassifier
 from pencil.methods import CoTeaching
 from pencil.presets import preset
 
+pytestmark = pytest.mark.slow
+
 FEW = (2, 9, 2)
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (

@@ -14,6 +14,8 @@ from pencil.integrations.sklearn import PencilClassifier
 from pencil.presets import preset
 from pencil.run import learned_labels, prepare_examples, train
 
+pytestmark = pytest.mark.slow
+
 FILE = Path(os.environ.get("PENCIL_DATA", "")) / "cub" / "cub200_2011_lite0_224_feat.npz"
 
 

@@ -11,6 +11,8 @@ from pencil import LabelLearner, Pencil, three_phases
 from pencil.errors import ConfigError, DataError
 from pencil.methods import DivideMix
 
+pytestmark = pytest.mark.slow
+
 skorch = pytest.importorskip("skorch", reason="needs the extra skorch")
 
 from sklearn.base import clone  # noqa: E402

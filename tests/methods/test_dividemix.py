@@ -16,6 +16,8 @@ from pencil.methods.mixture import UNSEEN
 from pencil.run.method import check_networks
 from pencil.stores import GivenLabels
 
+pytestmark = pytest.mark.slow
+
 GIVEN = torch.tensor([0, 2, 1, 2, 0])
 PAIR = {"model": "pair", "args": {"name": "linear"}}
 MIXTURES = {

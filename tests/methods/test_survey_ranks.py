@@ -16,6 +16,8 @@ from pencil.models import build_model
 from pencil.stores import GivenLabels
 from support.ranks import meeting_points
 
+pytestmark = pytest.mark.ranks
+
 ROWS, CLASSES = 61, 4
 PHASES = three_phases(1, 2, 0, learning_rate=0.0, finetune_rate=0.0)  # the network stays as it begins
 CPU = torch.device("cpu")

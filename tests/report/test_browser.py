@@ -6,6 +6,8 @@ from pencil.report import gather, write_page
 from pencil.run import RunDirectory
 from support import browser
 
+pytestmark = pytest.mark.browser
+
 PAGES = ("hostile", "images")
 CURVE = "return getComputedStyle(document.querySelector('.series-0 .curve')).stroke"
 

@@ -11,6 +11,8 @@ from pencil.report import gather, write_page
 from pencil.report.page import page
 from pencil.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "link", "img", "input", "br", "wbr"}
 
 

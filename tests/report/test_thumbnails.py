@@ -9,6 +9,8 @@ import torch
 from pencil.report import thumbnails
 from pencil.report.thumbnails import is_image, png, thumbnail
 
+pytestmark = pytest.mark.slow
+
 
 def decoded(uri):
     pillow = pytest.importorskip("PIL.Image")

@@ -16,6 +16,8 @@ from pencil.cli.main import cli
 from pencil.errors import RunError
 from pencil.results import ModelCard, load_weights, read_card, save_model
 
+pytestmark = pytest.mark.slow
+
 CARD = ModelCard(
     name="mlp",
     args={"hidden": [4]},

@@ -10,6 +10,8 @@ import pytest
 
 from pencil.review.connection import LIMITS, Limits
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 

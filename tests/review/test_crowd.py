@@ -10,6 +10,8 @@ import pytest
 
 from pencil.results import read_decisions
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 

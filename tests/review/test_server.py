@@ -14,6 +14,8 @@ from pencil.errors import ConfigError, RunError
 from pencil.results import read_decisions
 from pencil.review.server import page_text, policy_for
 
+pytestmark = pytest.mark.slow
+
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+pytestmark = pytest.mark.ranks
+
 ROWS = 400
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}

@@ -19,6 +19,7 @@ finally:
 
 REASON = namespaces.unavailable()
 pytestmark = [
+    pytest.mark.ranks,
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
     pytest.mark.timeout(900),
 ]

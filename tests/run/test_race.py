@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE = 3
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 

@@ -15,6 +15,8 @@ from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 SETTINGS = [
     *("--noise", "symmetric:0.4", "--epochs", "1,4,2", "--seed", "5", "--quiet"),

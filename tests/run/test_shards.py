@@ -26,6 +26,8 @@ from pencil.results import SavedLabels
 from pencil.run import RunDirectory, resume, train
 from pencil.run.build import build_sampler, check_same_rows
 
+pytestmark = pytest.mark.ranks
+
 SHARDS, ROWS, EPOCHS = 12, 10, 3
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 # The command, noting which process opens which shard; a worker of the loader has a number.

@@ -13,6 +13,8 @@ from pencil.engine import read_json_lines
 from pencil.errors import MissingExtraError
 from pencil.run import resume, train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def no_service(monkeypatch):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def program():
     """A program of ``.ci`` as a module, by its name; they are no package, and leave no trace."""
-    names = ("lock", "licences", "sbom")
+    names = ("lock", "licences", "sbom", "covered")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / ".ci"))
         yield importlib.import_module

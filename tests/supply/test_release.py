@@ -14,6 +14,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 import pencil
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
