@@ -69,13 +69,14 @@ def training_steps(method: Method, classes: int) -> Iterator[None]:
     model = RUNTIME.place(build_model("preact_resnet32", num_classes=classes, input_shape=(3, 32, 32)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     learner = LabelLearner(method, examples.labels, CORRECTION)
+    learner.epoch = 0.5  # it stays within the phase
     while True:
-        for rows in torch.randperm(ROWS).split(BATCH):
-            images = PREPARATION.training(examples.inputs.fetch(rows), rows, 0)
+        for indices in torch.randperm(ROWS).split(BATCH):
+            images = PREPARATION.training(examples.inputs.fetch(indices), indices, 0)
             optimizer.zero_grad()
             with RUNTIME.autocast():
                 logits = model(images)
-            learner.loss(logits, rows).backward()
+            learner.loss(logits, indices).backward()
             optimizer.step()
             learner.step()
             yield

@@ -1,6 +1,7 @@
 """The learner in somebody's own loop: the labels it learns are those of the formulas, however batches are cut."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -29,11 +30,11 @@ class DoubleStore:
         self.values = torch.zeros(num_rows, row_width, dtype=torch.float64)
         self.num_rows, self.row_width = num_rows, row_width
 
-    def gather(self, rows):
-        return self.values[rows]
+    def gather(self, indices):
+        return self.values[indices]
 
-    def scatter(self, rows, values):
-        self.values[rows] = values.double()
+    def scatter(self, indices, rows):
+        self.values[indices] = rows.double()
 
     def state(self):
         return {"values": self.values}
@@ -344,9 +345,10 @@ def test_a_method_without_rows_learns_beside_no_labels():
 def corrected(store, classes=CLASSES, labels=LABELS):
     """A learner after some visits of every row, with logits of noise."""
     learner = LabelLearner(METHOD, labels, CORRECTING, num_classes=classes, store=store)
+    learner.epoch = 0.5
     for seed in range(6):
-        for rows in torch.arange(len(labels)).split(4):
-            learner.loss(2 * random(len(rows), classes, seed=seed), rows)
+        for indices in torch.arange(len(labels)).split(4):
+            learner.loss(2 * random(len(indices), classes, seed=seed), indices)
             learner.step()
     return learner
 
@@ -407,3 +409,60 @@ def test_a_loss_that_is_not_finite_is_refused_and_nothing_is_written(value):
     assert learner.step().moved == 0
     assert torch.equal(learner.store.state()["values"], before)
     assert torch.isnan(learner.loss(logits, torch.arange(3), check=False))
+
+
+def passes(learner, count, *, steps):
+    """Over all rows, ``count`` times."""
+    for _ in range(count):
+        for indices in torch.arange(len(LABELS)).split(4):
+            learner.loss(random(len(indices), CLASSES), indices)
+            if steps:
+                learner.step()
+
+
+def loop_without(**forgotten):
+    """A loop over a plan of four epochs, the warnings it causes, and where they point."""
+    learner = LabelLearner(METHOD, LABELS, three_phases(1, 2, 1, learning_rate=0.1, finetune_rate=0.1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        epochs = range(4) if forgotten.get("epochs") else learner.epochs()
+        for _ in epochs:
+            passes(learner, 1, steps=not forgotten.get("step"))
+    assert {warning.filename for warning in caught} <= {__file__}
+    return [str(warning.message) for warning in caught]
+
+
+def test_a_forgotten_step_warns_once_with_the_remedy():
+    assert loop_without(step=True) == [
+        "learner.step() was not called in epoch 1, so no label changed; call it after optimizer.step()"
+    ]
+
+
+def test_forgotten_epochs_warn_once_with_the_remedy():
+    assert loop_without(epochs=True) == [
+        "the phase never changes, for learner.epoch was not set; write: for epoch in learner.epochs()"
+    ]
+
+
+def test_a_whole_loop_and_one_that_sets_the_epoch_itself_get_no_warning():
+    assert loop_without() == []
+    learner = correcting()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for learner.epoch in (0.0, 1.0):
+            passes(learner, 1, steps=True)
+
+
+def test_a_method_whose_labels_never_move_needs_no_step():
+    learner = LabelLearner(CrossEntropy(), LABELS, CORRECTING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in learner.epochs():
+            passes(learner, 1, steps=False)
+
+
+def test_a_step_forgotten_without_epochs_is_noticed_when_a_row_must_come_again():
+    learner = correcting()
+    learner.epoch = 1.0
+    with pytest.warns(UserWarning, match=r"learner.step\(\) was not called for \d+ examples"):
+        passes(learner, 2, steps=False)

@@ -119,11 +119,11 @@ class LabelLearner:
         self.store: RowStore[Any] = store
         self._mixing = method.mixing()
         self.shared = method.start_shared(self.num_classes)
-        self.before_write: Callable[[Tensor], None] | None = (
-            None  # called with the indices about to be written
-        )
+        # Called with the indices of rows that are about to be written.
+        self.before_write: Callable[[Tensor], None] | None = None
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
+        self._reminders = _Reminders(len(given))
         self._start_rows()
         for warning in method.warnings(self.phases, hard=given.values.dim() == 1):
             warnings.warn(warning, PlanWarning, stacklevel=2)
@@ -139,10 +139,12 @@ class LabelLearner:
         return self.moment.learning_rate
 
     def epochs(self, start: int = 0) -> Iterator[int]:
-        """Every epoch of the plan, setting the clock as it goes."""
+        """Every epoch of the plan; it sets ``epoch``, and with it the phase."""
         for epoch in range(start, total_epochs(self.phases)):
             self.epoch = float(epoch)
+            self._reminders.begin_epoch()
             yield epoch
+            self._reminders.end_epoch(epoch, waiting=bool(self._visits))
 
     def survey(self, look: Look, total: Callable[[Tensor], Tensor] = lambda values: values) -> None:
         """Before an epoch: let the method learn from all examples together, where it is due.
@@ -201,6 +203,7 @@ class LabelLearner:
             self._require_finite(step)
         if step.rows is not None:
             self._visits.append(self._unlocked(_Visit(indices, step.rows.detach())))
+        self._reminders.count(len(indices), waits=step.rows is not None, epoch=self.epoch)
         return step.loss.mean() if reduction == "mean" else step.loss
 
     def waiting(self) -> Iterator[tuple[Tensor, Rows]]:
@@ -209,6 +212,7 @@ class LabelLearner:
 
     def step(self) -> LabelChanges:
         """Write the label updates of the losses since the last step."""
+        self._reminders.step()
         _refuse_repeated(self._visits)
         for visit in self._visits:
             self._write(visit)
@@ -302,6 +306,47 @@ class LabelLearner:
         given = self.given.values[visit.indices].to(visit.rows.device)
         believed = self.method.label_distribution(visit.rows, given, self.num_classes).max(dim=1).indices
         return int((believed != (given if given.dim() == 1 else given.argmax(dim=1))).sum())
+
+
+class _Reminders:
+    """Notices a loop that forgot ``epochs`` or ``step``, and warns of each once."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._num_rows = num_rows
+        self._seen = self._waiting = 0
+        self._clock_runs = self._stepped = self._told_step = False
+
+    def begin_epoch(self) -> None:
+        self._clock_runs, self._stepped = True, False
+
+    def end_epoch(self, epoch: int, *, waiting: bool) -> None:
+        if waiting and not self._stepped:
+            self._remind_of_step(f"in epoch {epoch}")
+
+    def step(self) -> None:
+        self._stepped, self._waiting = True, 0
+
+    def count(self, examples: int, *, waits: bool, epoch: float) -> None:
+        """After the loss of a batch; ``waits``: its label updates wait for a step."""
+        self._seen += examples
+        self._waiting += examples * waits
+        self._clock_runs = self._clock_runs or epoch > 0
+        if self._waiting > self._num_rows:
+            self._remind_of_step(f"for {self._waiting:,} examples")
+        if self._seen > self._num_rows and not self._clock_runs:
+            self._clock_runs = True  # told once
+            warnings.warn(
+                "the phase never changes, for learner.epoch was not set; write: for epoch in learner.epochs()",
+                stacklevel=3,
+            )
+
+    def _remind_of_step(self, when: str) -> None:
+        if not self._told_step:
+            self._told_step = True
+            warnings.warn(
+                f"learner.step() was not called {when}, so no label changed; call it after optimizer.step()",
+                stacklevel=4,
+            )
 
 
 class _FiniteWriter:
