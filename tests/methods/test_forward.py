@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pencil.algorithm import cross_entropy, three_phases
+from pencil.algorithm.transition import circular_matrix, symmetric_matrix
 from pencil.config import RunConfig
-from pencil.data import circular_matrix, symmetric_matrix
 from pencil.engine import LabelLearner, Loop
 from pencil.errors import ConfigError, RunError
 from pencil.methods import Forward, Survey

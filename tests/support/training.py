@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch.optim import SGD, AdamW
 
 from pencil.algorithm import Pencil, three_phases
+from pencil.algorithm.transition import symmetric_matrix
 from pencil.data import (
     Augment,
     EpochSampler,
@@ -19,7 +20,6 @@ from pencil.data import (
     RowNumbers,
     Splits,
     TensorInputs,
-    symmetric_matrix,
     transition_noise,
 )
 from pencil.engine import Checkpoints, Events, JsonLines, LabelLearner, Loop, Runtime, Training

@@ -17,13 +17,7 @@ from pencil.data.inputs import (
 from pencil.data.label_files import read_label_file, write_label_file
 from pencil.data.label_tables import read_trusted_file
 from pencil.data.loader import fetch_batches
-from pencil.data.noise import (
-    cifar10_matrix,
-    circular_matrix,
-    instance_dependent_noise,
-    symmetric_matrix,
-    transition_noise,
-)
+from pencil.data.noise import instance_dependent_noise, transition_noise
 from pencil.data.order import Blocks, Order, owned_indices, span
 from pencil.data.prepare import Augment, Normalize, Preparation, channel_statistics
 from pencil.data.randomness import mixed_seed
@@ -58,8 +52,6 @@ __all__ = [
     "as_text",
     "blocks_of",
     "channel_statistics",
-    "cifar10_matrix",
-    "circular_matrix",
     "fetch_batches",
     "instance_dependent_noise",
     "leave_out_unreadable",
@@ -80,7 +72,6 @@ __all__ = [
     "read_trusted_file",
     "shown",
     "span",
-    "symmetric_matrix",
     "transition_noise",
     "write_index",
     "write_label_file",

@@ -1,6 +1,6 @@
 """Seeded label noise: labels in, noisy labels out. No file and no global random state is touched.
 
-A matrix T (C, C) is a transition matrix: T[i, j] is the probability that label i becomes j.
+T (C, C) is a transition matrix (``algorithm.transition``).
 
 Shapes: labels (N,) int64; C classes; S values in one flattened input.
 """
@@ -13,52 +13,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from pencil.algorithm.transition import check_rate, wrong_row
 from pencil.data.inputs import Inputs
-from pencil.errors import ConfigError, DataError
+from pencil.errors import DataError
 
-CIFAR10_CLASSES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-)
-CIFAR10_CONFUSIONS = (
-    *(("truck", "automobile"), ("bird", "airplane"), ("deer", "horse")),
-    *(("cat", "dog"), ("dog", "cat")),
-)
 _RATE_STD = 0.1  # Xia et al.: the spread of the flip rate over instances
-ROW_TOLERANCE = 1e-5  # a matrix read as float32 misses a sum of 1 by less
 _CHUNK = 2**22  # input values held as float64 at a time: 32 MB
-
-
-def symmetric_matrix(num_classes: int, rate: float) -> Tensor:
-    """T (C, C) of symmetric noise as the paper has it (Sec. 4.1): (1 - r) I + r / C.
-
-    With probability r the label is drawn from all C classes, the true one among them, so that only
-    r (C - 1) / C of the labels come out wrong.
-    """
-    _check(num_classes, rate)
-    noise = torch.full((num_classes, num_classes), rate / num_classes, dtype=torch.float64)
-    return noise + (1 - rate) * torch.eye(num_classes, dtype=torch.float64)
-
-
-def circular_matrix(num_classes: int, rate: float) -> Tensor:
-    """T (C, C) of the paper's asymmetric CIFAR-100 noise: each class becomes the next with probability r."""
-    _check(num_classes, rate)
-    identity = torch.eye(num_classes, dtype=torch.float64)
-    return (1 - rate) * identity + rate * identity.roll(1, dims=1)
-
-
-def cifar10_matrix(rate: float) -> Tensor:
-    """T (10, 10) of the paper's asymmetric CIFAR-10 noise, each confusion with probability r.
-
-    Truck becomes automobile, bird airplane, deer horse, and cat and dog each other. The other five classes keep
-    their labels.
-    """
-    _check(len(CIFAR10_CLASSES), rate)
-    matrix = torch.eye(len(CIFAR10_CLASSES), dtype=torch.float64)
-    for true, seen in CIFAR10_CONFUSIONS:
-        row, column = CIFAR10_CLASSES.index(true), CIFAR10_CLASSES.index(seen)
-        matrix[row, row], matrix[row, column] = 1 - rate, rate
-    return matrix
 
 
 def transition_noise(labels: Tensor, matrix: Tensor, generator: torch.Generator | int) -> Tensor:
@@ -112,7 +72,7 @@ def instance_dependent_noise(
         generator: A CPU generator, or a seed for a new one.
         batch: How many inputs to fetch at a time; does not change the labels.
     """
-    _check(num_classes, rate)
+    check_rate(num_classes, rate)
     known = _checked_labels(labels, num_classes)
     _check_paired(known, inputs)
     if num_classes < 2 or rate == 0 or not len(known):
@@ -197,13 +157,6 @@ def _as_generator(generator: torch.Generator | int) -> torch.Generator:
     return torch.Generator().manual_seed(generator)
 
 
-def _check(num_classes: int, rate: float) -> None:
-    if num_classes < 1:
-        raise ConfigError(f"num_classes = {num_classes} must be 1 or more")
-    if not 0.0 <= rate <= 1.0:
-        raise ConfigError(f"noise rate = {rate} must be from 0 to 1; for a percentage divide by 100")
-
-
 def _checked_labels(labels: Tensor, classes: int) -> Tensor:
     if labels.dim() != 1 or labels.is_floating_point():
         raise DataError(f"noise takes class indices (N,), got {labels.dtype} of shape {tuple(labels.shape)}")
@@ -226,9 +179,8 @@ def _checked_matrix(matrix: Tensor) -> Tensor:
     if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1]:
         raise DataError(f"a transition matrix must be square (C, C), got shape {tuple(matrix.shape)}")
     values = matrix.cpu().double()
-    negative = ~(values >= 0).all(dim=1)  # a NaN counts as well
-    off = ~((values.sum(dim=1) - 1).abs() <= ROW_TOLERANCE)
-    for row in (negative | off).nonzero().flatten().tolist():
+    row = wrong_row(values)
+    if row is not None:
         raise DataError(
             f"row {row} of the transition matrix must not be negative and must sum to 1, got {_shown(values[row])}"
         )

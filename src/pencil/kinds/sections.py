@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pencil.algorithm.checks import require
-from pencil.data.noise import ROW_TOLERANCE
+from pencil.algorithm.transition import Matrix, wrong_row
 from pencil.data.prepare import Augment
 
 INTEGERS = 2**63  # settings are stored as TOML, whose integers have 64 bits
@@ -32,17 +32,15 @@ class MatrixNoise(Section):
     """Noise by a transition matrix: row i holds the probabilities of each label where i is true."""
 
     kind: Literal["matrix"]
-    matrix: tuple[tuple[float, ...], ...] = Field(description="rows that sum to 1, one for each class")
+    matrix: Matrix = Field(description="rows that sum to 1, one for each class")
     seed: Seed | None = Field(default=None, description="the run's seed where absent")
 
     @field_validator("matrix")
     @classmethod
-    def _distributions(cls, matrix: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
-        for number, row in enumerate(matrix):
-            square = len(row) == len(matrix)
-            fits = square and all(share >= 0 for share in row) and abs(sum(row) - 1) <= ROW_TOLERANCE
+    def _distributions(cls, matrix: Matrix) -> Matrix:
+        if (number := wrong_row(matrix)) is not None:
             demand = f"must be {len(matrix)} numbers that are not negative and sum to 1"
-            require(fits, f"row {number}", row, demand)
+            require(False, f"row {number}", matrix[number], demand)
         return matrix
 
 

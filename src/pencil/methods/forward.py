@@ -18,12 +18,13 @@ from torch import Tensor
 
 from pencil.algorithm import Method, Moment, Step, Survey, cross_entropy
 from pencil.algorithm.checks import require
+from pencil.algorithm.transition import Matrix, as_settings, wrong_row
 from pencil.errors import RunError
 
 TINY = 1e-12
 BINS_PER_OCTAVE, OCTAVES = 128, 24
 BINS = BINS_PER_OCTAVE * OCTAVES  # of probabilities from 2^-24, or below, to 1
-Transition = Literal["estimated", "noise"] | tuple[tuple[float, ...], ...]
+Transition = Literal["estimated", "noise"] | Matrix
 
 
 def forward_loss(logits: Tensor, given: Tensor, transition: Tensor) -> Tensor:
@@ -82,10 +83,8 @@ class Forward(Method):
     def __post_init__(self) -> None:
         require(0 <= self.anchor < 1, "anchor", self.anchor, "must be at least 0 and below 1")
         if isinstance(self.transition, tuple):
-            square = all(len(row) == len(self.transition) for row in self.transition)
-            stochastic = square and all(min(row) >= 0 and abs(sum(row) - 1) < 1e-4 for row in self.transition)
             require(
-                stochastic,
+                wrong_row(self.transition) is None,
                 "transition",
                 self.transition,
                 "must be square, its rows probabilities that sum to 1",
@@ -105,7 +104,7 @@ class Forward(Method):
             "needs data.noise; use 'estimated', or give the matrix",
         )
         assert matrix is not None
-        return replace(self, transition=tuple(map(tuple, matrix.tolist())))
+        return replace(self, transition=as_settings(matrix))
 
     def start_shared(self, num_classes: int) -> dict[str, Tensor]:
         """The matrix where it is known; zeros until it is estimated."""

@@ -7,14 +7,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from pencil.algorithm.transition import cifar10_matrix, circular_matrix, counted_matrix, symmetric_matrix
 from pencil.data import (
     Examples,
-    cifar10_matrix,
-    circular_matrix,
     instance_dependent_noise,
     mixed_seed,
     read_label_file,
-    symmetric_matrix,
     transition_noise,
 )
 from pencil.errors import ConfigError, DataError
@@ -50,12 +48,7 @@ def noise_matrix(noise: Noise, train: Examples) -> Tensor:
     if not isinstance(noise, LabelFile) and noise.kind != "instance":
         return _matrix(noise, train.num_classes)
     assert train.reference is not None, "noise keeps the labels it was made from"
-    identity = torch.eye(train.num_classes, dtype=torch.float64)
-    counts = identity[train.reference].T @ identity[train.labels.hard]
-    total = counts.sum(dim=1, keepdim=True)
-    return torch.where(
-        total > 0, counts / total.clamp_min(1), identity
-    )  # a class without rows keeps its name
+    return counted_matrix(train.reference, train.labels.hard, train.num_classes)
 
 
 def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
