@@ -42,6 +42,20 @@ def test_an_epoch_in_a_few_words():
     assert describe_epoch(Event("epoch", 1, few)) == "epoch 134  changed 1,234  loss 0.051"
 
 
+def test_a_restored_checkpoint_is_named_and_the_bar_takes_the_new_plan(monkeypatch, capsys):
+    restored = Event("restored", 5, {**EPOCH, "restored": "best"})
+    assert describe_epoch(restored).startswith("restored best  epoch 134  validation")
+    text = drawn(monkeypatch, 140, [step(0, "begin", left=None), step(5), restored, step(5, total=20)])
+    last = text.rstrip().splitlines()[-1].split("\r")[-1]
+    assert "25 %" in last
+    assert "restored best" in last
+    lines = Lines()
+    lines.hear(epoch(5))
+    lines.hear(restored)
+    lines.hear(step(5))
+    assert "restored best" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(None, "?"), (0.2, "0:00"), (65, "1:05"), (3599.6, "1:00:00"), (7384, "2:03:04")]
 )

@@ -51,6 +51,16 @@ def test_epochs_become_lines_at_once_and_other_events_none(tmp_path):
     assert read_json_lines(tmp_path / "metrics.jsonl") == expected
 
 
+def test_a_restored_checkpoint_becomes_a_line_too(tmp_path):
+    lines = JsonLines(tmp_path / "metrics.jsonl")
+    lines.hear(Event("epoch", 4, {"epoch": 2}))
+    lines.hear(Event("restored", 4, {"epoch": 1, "restored": "best"}))
+    lines.close()
+    JsonLines(tmp_path / "metrics.jsonl", resume_at=4).close()
+    expected = [{"step": 4, "epoch": 2}, {"step": 4, "epoch": 1, "restored": "best"}]
+    assert read_json_lines(tmp_path / "metrics.jsonl") == expected
+
+
 @pytest.mark.parametrize(
     ("resume_at", "kept"), [(0, []), (1, []), (10, [10]), (19, [10]), (20, [10, 20]), (99, [10, 20, 30])]
 )

@@ -41,6 +41,21 @@ def test_a_diverged_epoch_is_an_epoch(tmp_path):
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == 1
 
 
+def test_epochs_that_a_restore_has_undone_are_left_out_but_not_what_they_cost(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    lines = [
+        EPOCH | {"epoch": epoch, "step": step, "loss": loss, "seconds": 0.5, "forward_passes": 10}
+        for epoch, step, loss in ((1, 2, 0.5), (2, 4, 0.4), (3, 6, 0.9), (2, 6, 0.4), (3, 8, 0.3))
+    ]
+    lines[3]["restored"] = "best"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    restored = lines[3] | {"seconds": 1.0, "forward_passes": 20}
+    assert read_metrics(path) == [lines[0], restored, lines[4]]
+    assert read_json_lines(path) == lines
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines[3:]))  # the lines before were lost
+    assert read_metrics(path) == lines[3:]
+
+
 @pytest.mark.parametrize("content", [b"", b'{"step": 1', None])
 def test_no_epoch_or_a_cut_one_is_nothing(tmp_path, content):
     if content is not None:

@@ -162,3 +162,15 @@ def test_a_new_rank_gets_weights_and_optimiser_as_every_rank_had_them(tmp_path, 
     assert len(expected) > 8
     assert expected.keys() == found.keys()
     assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+def test_what_the_optimiser_made_after_the_snapshot_goes_when_it_is_put_back(tmp_path):
+    """Momentum would otherwise carry what was undone into the restored run."""
+    model, optimizer, learner = parts("momentum", 1)
+    train(model, optimizer, learner, 0)
+    checkpoints = Checkpoints(tmp_path, RUNTIME)
+    path = checkpoints.save(0, taken(model, optimizer, learner))
+    train(model, optimizer, learner, 2)
+    assert all("momentum_buffer" in state for state in optimizer.state.values())
+    restore(checkpoints, path, model, optimizer)
+    assert not any(optimizer.state.values())

@@ -42,7 +42,7 @@ class Bar:
         if event.kind == "check":
             say(describe_check(event))
             return
-        if event.kind == "epoch":
+        if event.kind in ("epoch", "restored"):
             self._state = describe_epoch(event)
             return
         fields: dict[str, Any] = {
@@ -53,7 +53,7 @@ class Bar:
         if self._task is None:
             self._progress.start()
             self._task = self._progress.add_task("", total=event.values["total_steps"], **fields)
-        self._progress.update(self._task, completed=event.step, **fields)
+        self._progress.update(self._task, completed=event.step, total=event.values["total_steps"], **fields)
 
     def close(self) -> None:
         """Leave the bar as it stands."""
@@ -82,7 +82,7 @@ class Lines:
         """Print an epoch once the next event shows the time left."""
         if event.kind == "check":
             say(describe_check(event))
-        elif event.kind == "epoch":
+        elif event.kind in ("epoch", "restored"):
             self._epoch = event
         elif self._epoch is not None and event.kind in ("step", "end", "stopped"):
             now = time.monotonic()
@@ -112,7 +112,8 @@ def describe_epoch(event: Event) -> str:
     )
     measured = [f"{word} {percent(values[name])}" for name, word in names if name in values]
     rest = [f"changed {values['labels_changed']:,}", f"loss {values['loss']:.3f}"]
-    return "  ".join([f"epoch {values['epoch']}", *measured, *rest])
+    restored = [f"restored {printable(values['restored'])}"] if "restored" in values else []
+    return "  ".join([*restored, f"epoch {values['epoch']}", *measured, *rest])
 
 
 def time_left(event: Event) -> str:

@@ -80,7 +80,9 @@ def train(
 @as_json
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--from-start", is_flag=True, help="Ignore all checkpoints and begin at the first step.")
-def resume(run: Path, json_: bool, quiet: bool, **allowed: bool) -> None:
+def resume(
+    run: Path, json_: bool, quiet: bool, trust_code: bool, changed_data: bool, from_start: bool
+) -> None:
     """Continue a stopped or killed RUN exactly where it stopped."""
     from pencil.cli.progress import progress
     from pencil.run import RunDirectory, code_in
@@ -89,9 +91,13 @@ def resume(run: Path, json_: bool, quiet: bool, **allowed: bool) -> None:
     directory = RunDirectory.open(run)
     if directory.is_finished:
         say(f"{run} is finished already")
-    elif allowed["trust_code"]:
+    elif trust_code:
         tell_code(code_in(directory.config), run)
-    _report(continue_run(run, [] if quiet else [progress()], **allowed), json_)
+    listeners = [] if quiet else [progress()]
+    directory = continue_run(
+        run, listeners, trust_code=trust_code, changed_data=changed_data, from_start=from_start
+    )
+    _report(directory, json_)
 
 
 def _take_code(named: dict[str, str], said: set[str], trust_code: bool, source: Path | None) -> None:

@@ -7,6 +7,18 @@ from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop
 from pencil.engine.metrics import read_json_lines, read_metrics
 from pencil.engine.parallel import is_sharded, whole_weights
+from pencil.engine.policy import (
+    Continue,
+    Decision,
+    EpochEnd,
+    NextPhase,
+    Past,
+    Policy,
+    Restore,
+    Stop,
+    ended,
+    phase_ended,
+)
 from pencil.engine.runtime import Runtime, is_lost_rank
 from pencil.engine.trackers import Mlflow, WeightsAndBiases
 from pencil.engine.training import Training
@@ -14,6 +26,9 @@ from pencil.engine.training import Training
 __all__ = [
     "Checkpoints",
     "Clock",
+    "Continue",
+    "Decision",
+    "EpochEnd",
     "Event",
     "Events",
     "JsonLines",
@@ -22,14 +37,21 @@ __all__ = [
     "Listener",
     "Loop",
     "Mlflow",
+    "NextPhase",
+    "Past",
+    "Policy",
+    "Restore",
     "Runtime",
+    "Stop",
     "TensorBoard",
     "Training",
     "WeightsAndBiases",
     "accuracy",
+    "ended",
     "fitting_method",
     "is_lost_rank",
     "is_sharded",
+    "phase_ended",
     "predictions",
     "read_json_lines",
     "read_metrics",

@@ -15,7 +15,7 @@ import shlex
 import shutil
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,17 @@ from torch import Tensor
 from pencil.durable import make_folder, publish, sync
 from pencil.engine.index import INDEX, index_reader, read_index
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
-from pencil.engine.runtime import Group, Runtime, is_lost_rank
+from pencil.engine.runtime import Runtime, is_lost_rank
 from pencil.errors import RunError
 from pencil.reading import is_file, read_json
 
 COMPLETE = "complete.json"
+NEEDS = "needs.json"
 State = dict[str, Tensor]
 
 
 class Checkpoints:
-    """The checkpoints of one run, newest kept, older ones removed."""
+    """The checkpoints of one run: the newest are kept, and older ones that one of them needs; others are removed."""
 
     def __init__(self, folder: Path, runtime: Runtime, keep: int = 2) -> None:
         self.folder = folder
@@ -48,16 +49,23 @@ class Checkpoints:
         # have just met: a host lost while they are laid is noticed late.
         self._group = runtime.new_group()
 
-    def save(self, step: int, state: State, rows: RowSnapshot | None = None) -> Path:
-        """Write the state after ``step`` steps; returns once it is whole on disk."""
-        self.wait()
-        return self._save(step, state, rows, self._group)
+    def save(
+        self, step: int, state: State, rows: RowSnapshot | None = None, needs: Collection[int] = ()
+    ) -> Path:
+        """Write the state after ``step`` steps; returns once it is whole on disk.
 
-    def begin(self, step: int, state: State, rows: RowSnapshot | None = None) -> None:
+        ``needs``: steps of older checkpoints that stay as long as this one is among the newest.
+        """
+        self.wait()
+        return self._save(step, state, rows, needs)
+
+    def begin(
+        self, step: int, state: State, rows: RowSnapshot | None = None, needs: Collection[int] = ()
+    ) -> None:
         """Write the state beside whatever comes next; waits for the save before, and raises what went wrong in it."""
         self.wait()
         copies = {name: value.detach().clone() for name, value in state.items()}
-        self._saving = self._background.submit(self._save, step, copies, rows, self._group)
+        self._saving = self._background.submit(self._save, step, copies, rows, needs)
 
     def wait(self) -> None:
         """Until nothing is being saved."""
@@ -65,6 +73,10 @@ class Checkpoints:
         if self._saving is not None:
             saving, self._saving = self._saving, None
             saving.result()
+
+    def at(self, step: int) -> Path:
+        """Where the checkpoint after ``step`` steps is, or would be."""
+        return self.folder / f"step-{step:010d}"
 
     def newest(self) -> Path | None:
         """The newest whole checkpoint; damaged ones are passed over with a warning, and refused where all are."""
@@ -112,12 +124,12 @@ class Checkpoints:
         found = self._runtime.total(torch.tensor([float(problem is not None)]))
         return problem or ("another rank found a file damaged" if found[0] else None)
 
-    def _save(self, step: int, state: State, rows: RowSnapshot | None, group: Group) -> Path:
+    def _save(self, step: int, state: State, rows: RowSnapshot | None, needs: Collection[int]) -> Path:
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.filesystem import FileSystemWriter
         from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
-        final = self.folder / f"step-{step:010d}"
+        final, group = self.at(step), self._group
         partial = self.folder / f".{final.name}.partial"
         if final == self._whole:  # the run stands where it was resumed: this is on disk already
             return final
@@ -136,17 +148,22 @@ class Checkpoints:
             )
         except CheckpointException as error:
             raise _first_failure(error) from None
-        files = self._runtime.gathered(self._own_files(partial, rows), group)
+        files = self._runtime.gathered(self._own_files(partial, rows, needs), group)
         if self._runtime.is_main:
             self._commit(partial, final, {name: mark for each in files for name, mark in each.items()})
         self._runtime.barrier(group)
         return final
 
-    def _own_files(self, partial: Path, rows: RowSnapshot | None) -> dict[str, Fingerprint]:
+    def _own_files(
+        self, partial: Path, rows: RowSnapshot | None, needs: Collection[int]
+    ) -> dict[str, Fingerprint]:
         """The fingerprints of what this rank wrote, which is on disk then."""
         mine = [*partial.glob(f"__{self._runtime.rank}_*")]
         if self._runtime.is_main:
             mine.append(partial / INDEX)
+            if needs:
+                (partial / NEEDS).write_text(json.dumps(sorted(needs)))
+                mine.append(partial / NEEDS)
         written = write_rows(partial, rows) if rows is not None else {}
         for file in mine:
             sync(file)
@@ -164,8 +181,9 @@ class Checkpoints:
         """What is numbered beyond the last one saved was damaged and passed over: it must not count as kept."""
         found = sorted(self.folder.glob("step-*"))
         kept = [path for path in found if path.name <= last.name][-self._keep :]
+        needed = {self.at(step) for path in kept for step in _needs(path)}
         for path in found:
-            if path not in kept:
+            if path not in kept and (path not in needed or path.name > last.name):
                 shutil.rmtree(path)
 
 
@@ -181,6 +199,15 @@ def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
         if not _lies_in(path, name) or fingerprint(path / name) != listed[name]:
             return f"{name} is missing or differs from what was written"
     return None
+
+
+def _needs(path: Path) -> list[int]:
+    """The steps of the checkpoints that a checkpoint needs; none where that cannot be read."""
+    try:
+        found = read_json(path / NEEDS, error=RunError) if is_file(path / NEEDS) else []
+    except RunError:
+        return []
+    return [step for step in found if type(step) is int] if isinstance(found, list) else []
 
 
 def _lies_in(folder: Path, name: str) -> bool:

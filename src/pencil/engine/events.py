@@ -14,7 +14,7 @@ from pencil.durable import write_text
 from pencil.engine.metrics import usable_lines
 from pencil.imports import need
 
-Kind = Literal["check", "begin", "step", "epoch", "checkpoint", "stopped", "end"]
+Kind = Literal["check", "begin", "step", "epoch", "restored", "checkpoint", "stopped", "end"]
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,9 @@ class Event:
 
     Attributes:
         kind: What: ``check`` (rows looked at before the run), ``begin``, ``step``, ``epoch`` (with metrics),
-            ``checkpoint`` (will be saved now), ``stopped`` (by a signal), ``end``.
-        step: Optimiser steps done so far.
+            ``restored`` (a checkpoint kept by name, with the metrics of its epoch), ``checkpoint`` (will be saved now),
+            ``stopped`` (by a signal), ``end``.
+        step: Optimiser steps taken so far, those that a restore has undone included.
         values: What there is to say about it.
     """
 
@@ -66,6 +67,9 @@ class Events:
 class JsonLines:
     """One JSON object per epoch, appended and flushed; a resumed run first drops what it will say again.
 
+    Where a checkpoint is restored, the lines of the epochs undone stay. A line with the metrics of the restored epoch
+    and the checkpoint's name in ``restored`` follows. ``metrics.read_metrics`` leaves out what was undone.
+
     A checkpoint relies on the epochs before it, which are therefore synced before it is saved.
     """
 
@@ -79,7 +83,7 @@ class JsonLines:
 
     def hear(self, event: Event) -> None:
         """Write epochs; steps would be too many."""
-        if event.kind == "epoch":
+        if event.kind in ("epoch", "restored"):
             self._file.write(json.dumps({"step": event.step, **event.values}) + "\n")
             self._file.flush()
             self._synced = False

@@ -4,28 +4,31 @@ A run is a number of optimiser steps. The step number alone says which epoch it 
 are augmented and what every schedule reads; weights, optimiser, label rows and random state are the rest. So a run
 that was stopped anywhere continues exactly.
 
-What a step does is in ``step``, what a checkpoint takes in ``saving``.
+What a step does is in ``step``, what a checkpoint takes in ``saving``. A policy (``policy``) may change the plan at the
+end of an epoch; the plan is then part of the run's progress, and the step number means what the plan says.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pencil.algorithm import total_epochs
+from pencil.engine.course import Course
 from pencil.engine.evaluate import equal_passes, predictions
 from pencil.engine.events import Clock
 from pencil.engine.guard import Guard
+from pencil.engine.policy import Continue, Decision, Policy, Restore
 from pencil.engine.progress import Progress, Tally
 from pencil.engine.saving import Saver
 from pencil.engine.signals import StopRequest
 from pencil.engine.step import Batch, Steps
-from pencil.engine.training import Training
-from pencil.errors import NotFiniteError
+from pencil.engine.training import ACCURACIES, Training
+from pencil.errors import NotFiniteError, RunError
 from pencil.models import apart
 
 
@@ -41,7 +44,7 @@ class Loop:
 
     def __init__(self, training: Training) -> None:
         self.training = training
-        self.progress = Progress()
+        self.progress = Progress(course=None if training.policy is None else Course(training.learner.phases))
         self._clock = Clock()
         self._guard = Guard(training)
         self._steps = Steps(training, self._guard)
@@ -49,19 +52,33 @@ class Loop:
 
     @property
     def step(self) -> int:
-        """Optimiser steps done."""
-        return self.progress.step
+        """Optimiser steps taken, those that a restore has undone included."""
+        return self.progress.taken
 
     @property
     def total_steps(self) -> int:
         """Optimiser steps of the whole run."""
-        return total_epochs(self.training.learner.phases) * self.training.sampler.steps
+        planned = total_epochs(self.training.learner.phases) * self.training.sampler.steps
+        return planned + self.progress.undone
 
     def resume(self) -> bool:
         """Continue from the newest whole checkpoint, if there is one."""
         progress = self._saver.newest()
-        self.progress = progress or self.progress
-        return progress is not None
+        if progress is None:
+            return False
+        self._continue(progress, progress.course or self.progress.course)
+        if progress.course is not None and self.training.policy is None and self.step < self.total_steps:
+            raise RunError(
+                "this run began with a policy; resume it with the same one: pencil.run.resume(out, policy=...)"
+            )
+        return True
+
+    def _continue(self, progress: Progress, course: Course | None) -> None:
+        """From where a checkpoint left a run, under the plan of its policy."""
+        progress.course = course
+        self.progress = progress
+        if course is not None:
+            self.training.learner.phases = course.phases
 
     def run(self) -> bool:
         """Train; True when the plan is finished, False when a signal stopped it (with a checkpoint).
@@ -102,7 +119,7 @@ class Loop:
             self._steps.take(progress)
             progress.seconds = time.monotonic() - started
             if progress.step % steps == 0:
-                self._end_epoch(progress.step // steps)
+                wanted = self._end_epoch(progress.step // steps, wanted)
             if self._after_step(wanted):
                 return False
         return True
@@ -138,19 +155,57 @@ class Loop:
         asked = (stop.requested, self._saver.is_due, not self._guard.is_content())
         stopping, due, doubted = job.runtime.any_of(*asked)
         if doubted:
-            self._guard.refuse_step(self.step // job.sampler.steps, batch)
+            self._guard.refuse_step(self.progress.step // job.sampler.steps, batch)
         if job.checkpoint_steps is not None:
             due = due or (self.step + 1) % job.checkpoint_steps == 0
         more = self.step + 1 < self.total_steps  # after the last step there is nothing left to stop
         return Wanted(stop=stopping and more, save=(stopping or due) and more)
 
-    def _end_epoch(self, epochs: int) -> None:
+    def _end_epoch(self, epochs: int, wanted: Wanted) -> Wanted:
+        """Measure, and let the policy decide; returns what is to be done then."""
         job, progress = self.training, self.progress
         totals = progress.tally.of_all_ranks(job.runtime)
         progress.changed = totals.changed if totals.moved else progress.changed
         metrics = self._metrics(epochs, totals)
         progress.end_epoch()
-        self._tell("epoch", **metrics)
+        if job.policy is None or progress.course is None:
+            self._tell("epoch", **metrics)
+            return wanted
+        return self._follow(self._decided(job.policy, progress.course, metrics), wanted)
+
+    def _decided(self, policy: Policy, course: Course, metrics: dict[str, Any]) -> Decision:
+        """The policy's decision, noted and told with the metrics of the epoch."""
+        job = self.training
+        metrics = job.runtime.gathered(metrics)[0]  # ranks differ in seconds
+        decision = course.ask(policy, metrics, job.runtime, saves=job.checkpoints is not None)
+        course.follow(decision, metrics, self.step)
+        if not isinstance(decision, Restore):
+            job.learner.phases = course.phases
+            metrics = metrics | self._missing_accuracies(metrics)
+        self._tell(
+            "epoch", **metrics, **({} if isinstance(decision, Continue) else {"decision": decision.word})
+        )
+        return decision
+
+    def _follow(self, decision: Decision, wanted: Wanted) -> Wanted:
+        """Restore what the decision restores, and save what it keeps."""
+        if isinstance(decision, Restore):
+            self._restore(decision.name)
+        keep = isinstance(decision, Restore) or decision.keep is not None
+        more = self.step < self.total_steps  # else a last checkpoint follows
+        return Wanted(stop=wanted.stop and more, save=(wanted.save or keep) and more)
+
+    def _restore(self, name: str) -> None:
+        """A checkpoint that was kept by name, under the plan that the course has now."""
+        job, taken, course = self.training, self.step, self.progress.course
+        assert course is not None
+        metrics = course.metrics_at(name)
+        restored = self._saver.at(course.kept[name].step)
+        course.undone = taken - restored.step
+        self._continue(restored, course)
+        job.learner.epoch = float(metrics["epoch"])
+        metrics |= self._missing_accuracies(metrics)
+        self._tell("restored", **metrics, restored=name)
 
     def _metrics(self, epochs: int, totals: Tally) -> dict[str, Any]:
         """Of the last of ``epochs`` epochs, from the sums of all ranks."""
@@ -168,9 +223,14 @@ class Loop:
         }
 
     def _accuracies(self, epochs: int) -> dict[str, float]:
+        """Where they are due, which they always are after the last epoch."""
         last = epochs == total_epochs(self.training.learner.phases)
         due = last or epochs % self.training.evaluate_every == 0
         return self.training.accuracies() if due else {}
+
+    def _missing_accuracies(self, metrics: Mapping[str, Any]) -> dict[str, float]:
+        """Those of an epoch that was not due to be measured, and that a decision has made the last one."""
+        return {} if any(name in metrics for name in ACCURACIES) else self._accuracies(metrics["epoch"])
 
     def _after_step(self, wanted: Wanted) -> bool:
         """Save if it is time; True when the loop must end here."""
@@ -186,7 +246,7 @@ class Loop:
         state = self._saver.finite_state(self.progress)
         if self.training.checkpoints is not None:
             self._tell("checkpoint")
-        self._saver.save(self.step, state, wait=wait)
+        self._saver.save(self.progress, state, wait=wait)
 
     def _tell(self, kind: Any, **values: Any) -> None:
         job = self.training
@@ -197,4 +257,4 @@ class Loop:
                 "phase": job.learner.moment.phase.name,
                 "seconds_left": left,
             }
-            job.events.tell(kind, self.step, **(values if kind == "epoch" else extra | values))
+            job.events.tell(kind, self.step, **(values if kind in ("epoch", "restored") else extra | values))

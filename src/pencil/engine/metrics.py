@@ -1,5 +1,7 @@
 """A run's metrics, read again: one JSON object a line, one line an epoch.
 
+Where a policy restored a checkpoint, a line with ``restored`` takes the place of the epochs from its own on.
+
 Metrics tell of a run and decide nothing in it. Lines that were lost or damaged therefore stop nothing: they are left
 out, with a warning.
 """
@@ -18,6 +20,7 @@ from pencil.reading import MB, parse_json, read_text
 
 LINES_BYTES = 256 * MB  # a million epochs
 Line = dict[str, Any]
+COSTS = ("seconds", "forward_passes")
 _Count = Annotated[int, Field(ge=0, le=10**15)]
 _Share = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -55,8 +58,20 @@ def read_json_lines(path: Path) -> list[Line]:
 
 
 def read_metrics(path: Path) -> list[Line]:
-    """The epochs of a run; lines that tell of none are left out, with a warning."""
-    return usable_lines(path, _is_epoch)
+    """The epochs that led to a run's result, in order; lines that hold no epoch are left out, with a warning.
+
+    Epochs that a restore has undone are left out too. Their time and forward passes count for the restored epoch, so
+    that the sums over all lines are what the run has cost.
+    """
+    epochs: list[Line] = []
+    for line in usable_lines(path, _is_epoch):
+        if "restored" in line:
+            undone = [epoch for epoch in epochs if epoch["epoch"] >= line["epoch"]]
+            epochs = [epoch for epoch in epochs if epoch["epoch"] < line["epoch"]]
+            spent = {name: sum(epoch.get(name, 0) for epoch in undone) for name in COSTS}
+            line |= spent if undone else {}
+        epochs.append(line)
+    return epochs
 
 
 def usable_lines(path: Path, is_usable: Callable[[Line], bool]) -> list[Line]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pencil.data.sampler import EpochSampler, Stretch
+from pencil.engine.course import Course
 from pencil.engine.learner import LabelChanges
 from pencil.engine.runtime import Runtime
 from pencil.models import mean_prediction
@@ -65,12 +66,13 @@ class Progress:
     """What a checkpoint holds besides tensors and label rows.
 
     Attributes:
-        step: Optimiser steps done. It alone determines the epoch, the next rows, their augmentation and the value of
-            every schedule.
+        step: Optimiser steps of the plan that are done. With the plan it determines the epoch, the next rows, their
+            augmentation and the value of every schedule.
         tally: This rank's sums over the current epoch.
         changed: Labels that suggest another class than the given one, after the last epoch that wrote labels.
         seconds: Time spent in the current epoch.
         earlier: Who took the earlier steps of the current epoch, where it was another number of ranks.
+        course: What a policy has decided; None for a run without one.
     """
 
     step: int = 0
@@ -78,6 +80,17 @@ class Progress:
     changed: float = 0.0
     seconds: float = 0.0
     earlier: tuple[Stretch, ...] = ()
+    course: Course | None = None
+
+    @property
+    def undone(self) -> int:
+        """Steps that were taken and undone by restoring a checkpoint."""
+        return 0 if self.course is None else self.course.undone
+
+    @property
+    def taken(self) -> int:
+        """All optimiser steps taken; unlike ``step`` it never falls."""
+        return self.step + self.undone
 
     def to_json(self, num_rows: int, runtime: Runtime) -> dict[str, Any]:
         """The same on all ranks, which must all ask."""
@@ -89,6 +102,7 @@ class Progress:
             "changed": self.changed,
             "tally": asdict(self.tally.of_all_ranks(runtime)),
             "seconds": self.seconds,
+            **({} if self.course is None else {"course": self.course.to_json()}),
         }
 
     @classmethod
@@ -100,7 +114,8 @@ class Progress:
             earlier += (Stretch(saved["world_size"], done),)
         # The sums of all ranks continue in one of them.
         tally = Tally(**saved["tally"]) if sampler.rank == 0 else Tally()
-        return cls(step, tally, float(saved["changed"]), float(saved["seconds"]), earlier)
+        course = Course.from_json(saved["course"]) if "course" in saved else None
+        return cls(step, tally, float(saved["changed"]), float(saved["seconds"]), earlier, course)
 
     def end_epoch(self) -> None:
         """Start the sums of the next epoch."""

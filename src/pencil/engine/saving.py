@@ -44,15 +44,16 @@ class Saver:
         self._guard.require_finite(state)
         return state
 
-    def save(self, step: int, state: State, *, wait: bool) -> None:
+    def save(self, progress: Progress, state: State, *, wait: bool) -> None:
         """Take a checkpoint, beside training unless ``wait`` is set."""
-        job = self._training
+        job, step = self._training, progress.taken
+        needs = [] if progress.course is None else progress.course.protected
         if job.checkpoints is not None:
             rows = RowSnapshot(job.learner.store.state(), job.owned.start, at_rest=wait)
             if wait:
-                job.checkpoints.save(step, state, rows)
+                job.checkpoints.save(step, state, rows, needs)
             else:
-                job.checkpoints.begin(step, state, rows)
+                job.checkpoints.begin(step, state, rows, needs)
                 job.learner.before_write = rows.note
             self.step = step
         self._saved_at = time.monotonic()
@@ -64,8 +65,15 @@ class Saver:
         if newest is None:
             return None
         progress = self._load(newest)
-        self.step = progress.step
+        self.step = progress.taken
         return progress
+
+    def at(self, step: int) -> Progress:
+        """Load the checkpoint after ``step`` steps."""
+        checkpoints = self._training.checkpoints
+        assert checkpoints is not None
+        checkpoints.wait()  # it may still be on its way, and so may others that read the rows
+        return self._load(checkpoints.at(step))
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:

@@ -83,7 +83,12 @@ def _empty_optimizer_tensors(model: nn.Module, saved: State) -> State:
 
 
 def _set_optimizer_tensors(model: nn.Module, optimizer: Optimizer, state: State) -> None:
+    """Tensors that the checkpoint lacks go: the optimiser had not made them yet."""
     parameters = dict(model.named_parameters())
+    for parameter in parameters.values():
+        made = optimizer.state.get(parameter, {})
+        for key in [key for key, value in made.items() if isinstance(value, Tensor)]:
+            del made[key]
     for entry, value in state.items():
         _, name, key = entry.split("/")
         optimizer.state[parameters[name]][key] = value.detach()

@@ -17,7 +17,10 @@ from pencil.engine.evaluate import accuracy
 from pencil.engine.events import Events
 from pencil.engine.learner import LabelLearner
 from pencil.engine.parallel import backbone
+from pencil.engine.policy import Policy
 from pencil.engine.runtime import Runtime
+
+ACCURACIES = ("validation_accuracy", "test_accuracy", "labels_correct")
 
 
 @dataclass(kw_only=True)
@@ -28,6 +31,7 @@ class Training:
     rank owns, numbered from 0 as in its label store; ``indices`` (N,) are their row numbers among the examples of all
     ranks.
     ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
+    ``policy`` decides at the end of each epoch how the run continues; without one the plan is followed.
     """
 
     runtime: Runtime
@@ -49,6 +53,7 @@ class Training:
     workers: int = 0
     evaluate_every: int = 1
     compile: bool = False
+    policy: Policy | None = None
 
     @property
     def backbone(self) -> nn.Module:

@@ -20,6 +20,7 @@ from pencil.engine import (
     Listener,
     Loop,
     Mlflow,
+    Policy,
     Runtime,
     TensorBoard,
     Training,
@@ -46,7 +47,9 @@ AFTER_RESTART_SECONDS = 30.0  # under torchrun: for the process that this one re
 SKIPPED_LISTED = 1000  # rows that the summary lists; it counts them all
 
 
-def train(config: RunConfig, out: str | Path, listeners: Sequence[Listener] = ()) -> RunDirectory:
+def train(
+    config: RunConfig, out: str | Path, listeners: Sequence[Listener] = (), *, policy: Policy | None = None
+) -> RunDirectory:
     """Train a new run, from the first step to the last or to a signal.
 
     The folder is made when data and network are ready, so a mistake in the settings leaves none behind. If torchrun
@@ -56,16 +59,18 @@ def train(config: RunConfig, out: str | Path, listeners: Sequence[Listener] = ()
         config: All settings.
         out: The folder for the run; it must not hold one.
         listeners: What receives the events of training.
+        policy: What decides at the end of each epoch how the run continues; see ``pencil.engine.policy``.
     """
     out = Path(out)
     if RunDirectory(out).was_begun_by_this_job(config):
-        return resume(out, listeners, trust_code=code_in(config).values())
+        return resume(out, listeners, trust_code=code_in(config).values(), policy=policy)
     _need_trackers(config)
     load_method(config)  # a mistake in its settings is found before any data is read
     directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
     with _ranks(config, directory) as runtime:
         config, prepared = resolve(config, runtime, _teller(runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
+        training.policy = policy
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))
         with alone, _faults_told(directory):
@@ -79,6 +84,7 @@ def resume(
     trust_code: Trust = False,
     changed_data: bool = False,
     from_start: bool = False,
+    policy: Policy | None = None,
 ) -> RunDirectory:
     """Continue a run exactly where its newest checkpoint left it.
 
@@ -88,6 +94,7 @@ def resume(
         trust_code: Whether code that the run names (data, model, method) may be imported: True, or the import paths.
         changed_data: Go on where the data is not what the run began with.
         from_start: Begin again at the first step, whatever checkpoints there are.
+        policy: The one that the run began with, if any.
     """
     directory = RunDirectory.open(out)
     if directory.is_finished:
@@ -98,6 +105,7 @@ def resume(
         told = _teller(runtime, listeners)
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
         training = build_training(config, prepared, directory, runtime)
+        training.policy = policy
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
 
 

@@ -1,0 +1,186 @@
+"""What a policy has made of a run so far: the plan, the decisions, the names of checkpoints.
+
+It is part of a run's progress, so that a checkpoint holds every decision taken before it. A run without a policy has
+no course, and its checkpoints hold nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+
+from pencil.algorithm import Phase, total_epochs
+from pencil.engine.policy import (
+    Continue,
+    Decision,
+    EpochEnd,
+    NextPhase,
+    Past,
+    Policy,
+    Restore,
+    Stop,
+    ended,
+    phase_ended,
+)
+from pencil.engine.runtime import Runtime
+from pencil.errors import RunError
+
+MOST_RESTORES = 100  # a policy that restores more often would probably do so for ever
+_KINDS: dict[str, Any] = {kind.word: kind for kind in (Continue, Stop, NextPhase, Restore)}
+
+
+class Kept(NamedTuple):
+    """A checkpoint with a name: the steps taken until then, undone ones included, and the epochs done at it."""
+
+    step: int
+    epochs: int
+
+
+@dataclass
+class Course:
+    """The decisions of a policy and what follows from them.
+
+    Attributes:
+        phases: The plan now.
+        past: Every epoch so far with its decision; a restore does not shorten it.
+        kept: Checkpoints by name.
+        undone: Steps that restores have undone.
+    """
+
+    phases: tuple[Phase, ...]
+    past: tuple[Past, ...] = ()
+    kept: dict[str, Kept] = field(default_factory=dict)
+    undone: int = 0
+
+    @property
+    def protected(self) -> list[int]:
+        """The steps of checkpoints that must stay."""
+        return sorted({kept.step for kept in self.kept.values()})
+
+    def ask(
+        self, policy: Policy, metrics: Mapping[str, Any], runtime: Runtime, *, saves: bool = True
+    ) -> Decision:
+        """The policy's decision, the same on all ranks; raises ``RunError`` on all where they differ.
+
+        ``saves``: whether the run takes checkpoints.
+        """
+        kept = {name: kept.epochs for name, kept in self.kept.items()}
+        decision = agreed(policy, EpochEnd(metrics, self.phases, self.past, kept), runtime)
+        if not saves and (isinstance(decision, Restore) or decision.keep is not None):
+            raise RunError(
+                "the policy keeps or restores a checkpoint, but this run takes none; give it a folder"
+            )
+        if isinstance(decision, Restore):
+            self._check(decision)
+        return decision
+
+    def follow(self, decision: Decision, metrics: Mapping[str, Any], step: int) -> None:
+        """Note a decision taken after ``step`` steps, and change plan and names by it."""
+        epochs = int(metrics["epoch"])
+        self.past += (Past(metrics, decision),)
+        if isinstance(decision, Restore):
+            self.phases = tuple(decision.phases)
+            return
+        for name in decision.release:
+            self.kept.pop(name, None)
+        if decision.keep is not None:
+            self.kept[decision.keep] = Kept(step, epochs)
+        if isinstance(decision, Stop):
+            self.phases = ended(self.phases, epochs)
+        elif isinstance(decision, NextPhase):
+            self.phases = phase_ended(self.phases, epochs)
+
+    def metrics_at(self, name: str) -> dict[str, Any]:
+        """The metrics of the epoch at whose end a checkpoint was kept."""
+        kept = (past for past in reversed(self.past) if getattr(past.decision, "keep", None) == name)
+        return dict(next(kept).metrics)
+
+    def _check(self, restore: Restore) -> None:
+        """Refuse a restore that cannot be."""
+        if restore.name not in self.kept:
+            known = ", ".join(self.kept) or "none"
+            raise RunError(
+                f"the policy restores checkpoint {restore.name!r}, but those kept are: {known}; keep it first"
+            )
+        epochs, planned = self.kept[restore.name].epochs, total_epochs(restore.phases)
+        if planned < epochs:
+            raise RunError(
+                f"the policy restores checkpoint {restore.name!r} of epoch {epochs} under a plan of {planned} epochs; "
+                "give the whole plan, from the first epoch"
+            )
+        if sum(isinstance(past.decision, Restore) for past in self.past) >= MOST_RESTORES:
+            raise RunError(
+                f"the policy has restored {MOST_RESTORES} times; let it stop once restoring does not help"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {
+            "phases": _phases().dump_python(self.phases, mode="json"),
+            "past": [[dict(past.metrics), decision_to_json(past.decision)] for past in self.past],
+            "kept": self.kept,
+            "undone": self.undone,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Course:
+        """What ``to_json`` was given."""
+        return cls(
+            phases=_phases().validate_python(saved["phases"]),
+            past=tuple(Past(metrics, decision_from_json(decision)) for metrics, decision in saved["past"]),
+            kept={name: Kept(*kept) for name, kept in saved["kept"].items()},
+            undone=int(saved["undone"]),
+        )
+
+
+def agreed(policy: Policy, end: EpochEnd, runtime: Runtime) -> Decision:
+    """What the policy decides on every rank; where it fails or differs on one, all raise."""
+    decision, failure = None, None
+    try:
+        decision = policy.decide(end)
+        said = json.dumps(decision_to_json(decision))
+    except Exception as error:  # whatever it is, the other ranks must hear of it
+        failure, said = error, f"{type(error).__name__}: {error}"
+    answers = runtime.gathered((failure is not None, said))
+    if failure is not None:
+        raise failure
+    for rank, (failed, words) in enumerate(answers):
+        if failed:
+            raise RunError(f"the policy failed on rank {rank}: {words}")
+        if words != said:
+            raise RunError(
+                f"the policy decided {said} on rank {runtime.rank}, but {words} on rank {rank}; let it use nothing but "
+                "what it is given"
+            )
+    assert decision is not None
+    return decision
+
+
+def decision_to_json(decision: Decision) -> dict[str, Any]:
+    """Refuses what is no decision."""
+    if not isinstance(decision, Continue | Stop | NextPhase | Restore):
+        raise RunError(
+            f"the policy returned {decision!r}; return Continue(), Stop(), NextPhase() or Restore(name, phases)"
+        )
+    if isinstance(decision, Restore):
+        phases = _phases().dump_python(tuple(decision.phases), mode="json")
+        return {"word": decision.word, "name": decision.name, "phases": phases}
+    return {"word": decision.word, **asdict(decision)}
+
+
+def decision_from_json(saved: Mapping[str, Any]) -> Decision:
+    """What ``decision_to_json`` was given."""
+    if saved["word"] == Restore.word:
+        return Restore(saved["name"], _phases().validate_python(saved["phases"]))
+    decision: Decision = _KINDS[saved["word"]](keep=saved["keep"], release=tuple(saved["release"]))
+    return decision
+
+
+@cache
+def _phases() -> TypeAdapter[tuple[Phase, ...]]:
+    return TypeAdapter(tuple[Phase, ...])
