@@ -1,8 +1,8 @@
 """Every block of code on the pages runs, or says above itself why it does not.
 
-Python of one page shares a namespace; commands run in this process; ``<!-- file: NAME -->`` above a block writes it to
-a file first. ``pip install`` is checked against the extras there are, and ``pencil review``, which serves until Ctrl-C,
-is answered by somebody without a browser.
+Python of one page shares a namespace, except in the tutorial, where each block must run in a new interpreter; commands
+run in this process; ``<!-- file: NAME -->`` above a block writes it to a file first. ``pip install`` is checked against
+the extras there are, and ``pencil review``, which serves until Ctrl-C, gets its decisions without a browser.
 """
 
 import re
@@ -31,6 +31,7 @@ FENCE = re.compile(r"( *)```(\S*)\s*")
 NOTE = re.compile(r"<!-- (not run|file)(?:: *(.*?))? *-->")
 RUN = ("python", "sh")
 SHOWN = ("text", "toml", "yaml", "")
+ALONE = ("tutorial.md",)  # each block has its own imports, and only files are left from those before it
 FIGURES = ("benchmarks.md", "comparison.md")  # what made their figures takes minutes to hours
 
 
@@ -99,7 +100,8 @@ def test_code_runs(page, workshop, names):
         shutil.copytree("photos", "clothes")
     loaded = set(sys.modules)
     for block in filter(runs, blocks_of(page.read_text(encoding="utf-8"))):
-        carry_out(block, names, f"{named(page)}:{block.line}")
+        known = {"__name__": "page"} if page.name in ALONE else names
+        carry_out(block, known, f"{named(page)}:{block.line}")
     for name in set(sys.modules) - loaded:
         if str(workshop) in (getattr(sys.modules[name], "__file__", None) or ""):
             del sys.modules[name]
