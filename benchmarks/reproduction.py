@@ -205,38 +205,42 @@ def page() -> str:
     paper, runs = read_paper(), recorded()
     run_cells = sum(measured(cell.preset, cell.flags, runs) != NOT_RUN for cell in cells(paper))
     total = sum(1 for _ in cells(paper))
-    parts = [INTRODUCTION.format(run=run_cells, total=total), assumptions(paper)]
+    parts = [INTRODUCTION.format(run=run_cells, total=total), other_protocols(), HOW, assumptions(paper)]
     parts += [table_section(table, paper, runs) for table in paper["tables"]]
-    parts += [figures_section(paper, runs), other_protocols()]
+    parts += [figures_section(paper, runs)]
     return "\n".join(parts)
 
 
 INTRODUCTION = """# Reproducing the paper
 
-Every figure of Tables 2 to 6 and Figures 2 and 3 of Yi & Wu (CVPR 2019), the command that runs the experiment here,
-what it would take, and what has been measured. **Of {total} cells {run} have been run**: the experiments need a GPU,
-and the machine these pages were written on has none; CIFAR-100, CUB-200 and Clothing1M images could not be had there
-either. Nothing below is a measurement of ours unless it says so.
+**Of the {total} results in the paper, {run} have been run here.** The experiments need a GPU, and the machine behind
+these pages has none; the images of CIFAR-100, CUB-200 and Clothing1M were not available there either. Below are first
+our own measurements on smaller problems, then every figure of Tables 2 to 6 and Figures 2 and 3 of Yi & Wu (CVPR
+2019) with the command that runs the experiment and an estimate of its cost. A number is a measurement of ours only if
+it says so.
+"""
 
-`pencil presets show NAME` prints a preset's settings and where it had to choose: between paper and program, or where
-the paper is silent. Each trial is one command with `--seed 0`, `--seed 1`, ... *best* is the test accuracy of the epoch
-that is best on the held-out rows, *last* that of the last epoch, both in a run's `summary.json`. CIFAR10, CIFAR100,
-CUB_200_2011 and CLOTHING1M stand for the folders of the data sets as published. For other methods than its own the
-paper does not give its learning rates; our commands keep those of the preset.
+HOW = """## How to run the paper's experiments
 
-This page is made by `python benchmarks/reproduction.py --write docs/reproduction.md` from
+Each trial is one command with `--seed 0`, `--seed 1`, ... *best* is the test accuracy of the epoch that is best on
+the held-out rows, *last* that of the last epoch; both are in a run's `summary.json`. CIFAR10, CIFAR100, CUB_200_2011
+and CLOTHING1M are the folders of the data sets as published. `pencil presets show NAME` prints a preset's settings
+and its choices: between paper and program, or where the paper does not say. For other methods than its own the paper
+does not give learning rates; our commands keep those of the preset.
+
+`python benchmarks/reproduction.py --write docs/reproduction.md` makes this page from
 [reproduction.toml](../benchmarks/reproduction.toml) and the files in [results](../benchmarks/results). `--record RUN
---where MACHINE` adds a finished run to them, and refuses one with other settings than those on this page.
+--where MACHINE` adds a finished run to them; it refuses a run with other settings than those on this page.
 """
 
 
 def assumptions(paper: Mapping[str, Any]) -> str:
-    """How the hours come about."""
+    """How the hours are calculated."""
     lines = [
         "## GPU hours: an estimate",
         "",
-        "By arithmetic from assumed speeds of one GPU of the V100 class in mixed precision. Nobody measured them for",
-        "this page, and images must be decoded that fast too. An evaluated image counts as a third of a trained one.",
+        "Calculated from assumed speeds of one GPU of the V100 class in mixed precision. The speeds were not measured,",
+        "and images must be decoded that fast too. An evaluated image counts as a third of a trained one.",
         "",
         "| data | images per second, assumed | trained per epoch | evaluated per epoch | epochs | hours per run |",
         "|---|---|---|---|---|---|",
@@ -301,10 +305,10 @@ def figures_section(paper: Mapping[str, Any], runs: list[Recorded]) -> str:
 def other_protocols() -> str:
     """What was measured on other data or with other networks: no cell of the paper's."""
     lines = [
-        "## Measured here, by other protocols",
+        "## Measured here, on smaller problems",
         "",
-        "These are ours, and **none of them is a cell of the paper's tables**: other inputs, networks and schedules.",
-        "They show what the method does where a run takes seconds or minutes of a CPU. Machine, settings and commands:",
+        "These results are ours, and **none of them is in the paper's tables**: inputs, networks and schedules differ.",
+        "They show what the method does if a run takes seconds or minutes of a CPU. Machine, settings and commands:",
         "[benchmarks.md](benchmarks.md).",
         "",
         "| what | not the paper's because | noise | cross entropy, last | PENCIL, last "
