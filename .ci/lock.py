@@ -3,7 +3,8 @@
 
 Run it after a change of ``pyproject.toml`` or ``constraints.txt``, on Linux x86_64 with CPython 3.11: the hashes are of
 the wheels for that platform. pip itself resolves, and nothing is installed. Two files are written to ``.ci/lock``:
-``core.txt``, what the package needs without extras, and ``ci.txt``, all the rest.
+``core.txt``, what the package needs without extras, and ``ci.txt``, all the rest. With ``--wanted`` it prints the
+requirements that the lock is for, and writes nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ def main() -> None:
     """Resolve twice, the second time under the versions of the first, and write both files."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)
+    if sys.argv[1:] == ["--wanted"]:
+        print("\n".join(wanted(project)))
+        return
     everything = resolve(wanted(project), ROOT / "constraints.txt")
     LOCK.mkdir(exist_ok=True)
     versions = LOCK / "versions.tmp"

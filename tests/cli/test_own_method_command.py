@@ -14,6 +14,8 @@ from pencil import PencilClassifier
 from pencil.config import RunConfig
 from support.own_method import FILE, MODULE
 
+pytestmark = pytest.mark.slow
+
 NAME = "toys.toy:Toy"
 SETTINGS = (
     *("--epochs", "1,6,1", "--quiet", "--noise", "symmetric:0.3"),

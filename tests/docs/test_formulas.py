@@ -9,6 +9,8 @@ import pytest
 
 from support import browser
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 CONF = f"""
 import sys

@@ -18,6 +18,8 @@ from pencil.review import Review
 from pencil.run import RunDirectory
 from support.kinds import kinds_restored
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "kind.md"
 WORDS = {"billing": "check the <b>invoice</b>", "login": "reset the password", "other": "call me back"}
 QUICK = ("--epochs", "2,8,2", "--set", "train.batch_size=16", "--set", "data.words=32", "--quiet")

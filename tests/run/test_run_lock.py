@@ -11,6 +11,8 @@ import pytest
 from pencil.errors import RunError
 from pencil.run.lock import LOCK, locked
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import os, sys
 from pathlib import Path

@@ -11,6 +11,8 @@ import torch
 from pencil.data.shards import ShardIndex, read_shards, write_index
 from pencil.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def index(image_shards, tmp_path):
