@@ -113,7 +113,7 @@ def _paths() -> Iterator[Case]:
     }
     for name, path in outside.items():
         text = _text(lines=(*LINES, (path, "cat")))
-        yield _csv(f"path {name}", text, "error", r"t.csv: .*\n  row 5, column 'path': .*lies outside")
+        yield _csv(f"path {name}", text, "error", r"t.csv: .*\n  row 5, column 'path': .*is outside")
     missing = {
         "of backslashes": "\\x.png",
         "of a drive": "C:x.png",

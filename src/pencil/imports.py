@@ -1,4 +1,4 @@
-"""What is imported only when asked for: optional packages, and a user's objects by ``package.module:attribute``."""
+"""Imports on demand: optional packages, and users' objects by ``package.module:attribute``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pencil.machine import fault_of
 
 
 def need(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import an optional package, or say exactly how to install it.
+    """Import an optional package, or raise an error that says how to install it.
 
     Args:
         module: The module to import, e.g. ``"pyarrow.parquet"``.
@@ -35,7 +35,7 @@ def need(module: str, *, extra: str, purpose: str) -> ModuleType:
 def import_object(path: str, *, field: str) -> Any:
     """The object at an import path.
 
-    Modules are looked up on ``sys.path`` as it stands: who wants the current directory on it puts it there.
+    Modules are looked up on ``sys.path``; add the current directory to it if modules there should be found.
 
     Args:
         path: ``"package.module:attribute"``; the attribute may be dotted.
@@ -59,7 +59,7 @@ def installed_objects(group: str) -> Iterator[tuple[str, Any]]:
     for entry in entry_points(group=group):
         try:
             yield entry.name, entry.load()
-        except Exception as error:  # somebody's package may fail in any way as it is imported
+        except Exception as error:  # a package may fail in any way as it is imported
             yield entry.name, error
 
 

@@ -62,7 +62,7 @@ def test_a_split_of_which_nothing_can_be_read_is_refused(photos):
     for file in photos.glob("test/*/*.png"):
         file.write_bytes(b"")
     with pytest.raises(
-        DataError, match=r"no example of the test split can be read; first: .*0.png: cannot be"
+        DataError, match=r"no example of the test split can be read; fix the files, first: .*0.png: cannot be"
     ):
         leave_out_unreadable(read_image_folder(photos))
 

@@ -202,9 +202,9 @@ def test_labels_must_fit_the_ids(tmp_path):
 def test_only_sound_labels_are_written(tmp_path):
     with pytest.raises(DataError, match=r"labels must have one class index per id: \(2,\), found \(1,\)"):
         write_label_file(tmp_path / "a.csv", ["a", "b"], torch.tensor([0]), ["cat"])
-    with pytest.raises(DataError, match="labels must lie in 0 to 0, found 1 to 1"):
+    with pytest.raises(DataError, match="labels must be in 0 to 0, found 1 to 1"):
         write_label_file(tmp_path / "a.csv", ["a"], torch.tensor([1]), ["cat"])
-    with pytest.raises(DataError, match="clean must lie in 0 to 0, found -1"):
+    with pytest.raises(DataError, match="clean must be in 0 to 0, found -1"):
         write_label_file(tmp_path / "a.csv", ["a"], torch.tensor([0]), ["cat"], torch.tensor([-1]))
     with pytest.raises(DataError, match=r"use .csv or .npy"):
         write_label_file(tmp_path / "a.xls", ["a"], torch.tensor([0]), ["cat"])

@@ -62,7 +62,7 @@ def test_args_may_be_left_out_and_are_not_changed():
         ("mlp", (4,), {"num_classes": 3}, r"model\.args\.num_classes = 3: the data decides"),
         ("mlp", (4,), {"hidden": [0]}, r"model\.args\.hidden = \[0\]"),
         ("mlp", (4,), {"hidden": "64"}, r"model\.args\.hidden = '64'"),
-        ("mlp", (4,), {"hidden": 64}, r"model\.args do not suit model\.name = 'mlp'"),
+        ("mlp", (4,), {"hidden": 64}, r"model\.args do not fit model\.name = 'mlp'"),
         ("mlp", (4,), {"dropout": 1.0}, r"model\.args\.dropout = 1\.0"),
         ("small_cnn", (1, 8, 8), {"widths": [3, 3]}, r"model\.args\.widths = \[3, 3\] must have three"),
         ("preact_resnet20", (3, 8, 8), {"width": -4}, r"model\.args\.width = \(-4,\)"),
@@ -112,7 +112,7 @@ def test_a_users_factory_gets_what_it_takes(their_nets):
         ("their_nets:Nett", {}, r"model\.name = 'their_nets:Nett'.*did you mean 'Net'"),
         ("their_netz:Net", {}, r"model\.name = 'their_netz:Net': no module 'their_netz' found"),
         ("their_nets:Net", {"widht": 3}, r"model\.args\.widht = 3.*did you mean 'width'"),
-        ("their_nets:needs_more", {}, r"model\.args do not suit .*teacher"),
+        ("their_nets:needs_more", {}, r"model\.args do not fit .*teacher"),
         ("their_nets:no_classes", {"width": 3}, r"must take a parameter num_classes"),
         ("their_nets:not_a_net", {}, r"built a str; it must return a torch\.nn\.Module"),
         ("their_nets:built", {}, r"is a Linear; name a class or function"),
@@ -177,7 +177,7 @@ def test_torchvision_weights_keep_the_body_and_get_a_new_head(fake_torchvision):
         ("torchvision:fcn_resnet50", (3, 8, 8), {}, r"no network 'fcn_resnet50'"),
         ("torchvision:resnet50", (1, 8, 8), {}, r"takes 3 channels.*\(1, 8, 8\)"),
         ("torchvision:resnet50", (64,), {}, r"takes images"),
-        ("torchvision:resnet50", (3, 8, 8), {"oops": 1}, r"model\.args do not suit .*oops"),
+        ("torchvision:resnet50", (3, 8, 8), {"oops": 1}, r"model\.args do not fit .*oops"),
     ],
 )
 def test_torchvision_mistakes_are_named(fake_torchvision, name, shape, args, message):

@@ -311,7 +311,7 @@ def test_an_image_outside_the_data_is_shown_only_where_that_is_allowed(
     (tmp_path / "runs-secret").mkdir()
     run = make_run(tmp_path / "runs", rows=3, ids=[f"../runs-secret/{row}.png" for row in range(3)])
     server = serve_here(run, with_sure=True)
-    assert "lies outside" in server.review.trouble
+    assert "is outside" in server.review.trouble
     assert [status for status, _ in images_of(server, 3)] == [404] * 3
     monkeypatch.setenv("PENCIL_ALLOW", str(tmp_path / "runs-secret"))
     assert [status for status, _ in images_of(serve_here(run, with_sure=True), 3)] == [200] * 3

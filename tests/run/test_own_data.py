@@ -103,7 +103,7 @@ def test_a_changed_file_of_noisy_labels_is_noticed(make_config, arrays, tmp_path
     run = train(config, tmp_path / "run")
     assert own_examples(run).train.labels.hard.tolist() == arrays["y"].tolist()
     np.save(tmp_path / "noisy.npy", (arrays["y"] + 1) % 3)
-    with pytest.raises(ChangedDataError, match=r"the labels laid over the data's own .* differ"):
+    with pytest.raises(ChangedDataError, match=r"the labels from data.noise or data.trusted differ"):
         own_examples(run)
 
 

@@ -243,7 +243,7 @@ def test_a_share_that_leaves_an_empty_part_is_refused(section):
 
 def test_one_class_is_nothing_to_learn(section, tmp_path):
     np.savez(tmp_path / "one.npz", X=np.ones((4, 2), "f4"), y=np.zeros(4, int))
-    with pytest.raises(DataError, match=r"one.npz has one class only; there is nothing to tell apart"):
+    with pytest.raises(DataError, match=r"one.npz has one class only; give data with at least two"):
         prepare_examples(section(path=str(tmp_path / "one.npz")), seed=0)
 
 

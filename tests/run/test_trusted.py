@@ -87,7 +87,7 @@ def test_mistakes_in_the_file_are_named(examples, tmp_path, header, rows, messag
 def test_a_path_that_is_neither_is_named(examples, finished, tmp_path):
     with pytest.raises(DataError, match=r"neither a reviewed run nor a \.csv file"):
         with_trusted(examples, TrustedLabels(path=str(tmp_path / "absent.csv")))
-    with pytest.raises(DataError, match=r"nobody reviewed .*pencil review"):
+    with pytest.raises(DataError, match=r"has no review; .*pencil review"):
         with_trusted(examples, TrustedLabels(path=str(tmp_path)))
 
 

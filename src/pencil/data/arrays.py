@@ -1,4 +1,4 @@
-"""Arrays in ``.npy`` and ``.npz`` files from anybody: never pickles, and never more than their files account for."""
+"""Arrays in ``.npy`` and ``.npz`` files from untrusted sources: no pickles, memory in proportion to the file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pencil.reading import MB, open_plain
 
 FREE_BYTES = 256 * MB
 MOST_PACKED = 100
-"""What is larger than ``FREE_BYTES`` may unpack to this many times its packed size: random numbers hardly shrink at
-all, sparse ones to a tenth or a fiftieth, a file made to fill memory to a thousandth."""
+"""Data larger than ``FREE_BYTES`` may unpack to this many times its packed size: random numbers hardly shrink,
+sparse ones to a tenth or a fiftieth, a file made to fill memory to a thousandth."""
 
 
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -33,7 +33,7 @@ _PARSING = threading.Lock()
 
 @dataclass(frozen=True)
 class Header:
-    """What an ``.npy`` says of its array, checked."""
+    """The checked header of an ``.npy``."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -46,7 +46,7 @@ class Header:
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """The header of an ``.npy``, from the beginning of a file, which then stands behind it; ValueError of another."""
+    """Read the header of an ``.npy``; the file is then positioned after it. Raises ValueError for anything else."""
     if file.read(2) == b"PK":
         raise ValueError("it is an .npz archive; name it .npz")
     file.seek(0)
@@ -56,7 +56,9 @@ def read_header(file: IO[bytes]) -> Header:
             shape, fortran, dtype = _READERS[version](file)
     # numpy parses it as Python: TokenError, SyntaxError, RecursionError, MemoryError, ...
     except Exception as error:
-        raise ValueError(f"its header is no array's: {str(error).partition(chr(10))[0][:200]}") from error
+        raise ValueError(
+            f"its header is not that of an array: {str(error).partition(chr(10))[0][:200]}"
+        ) from error
     return _checked(Header(shape, fortran, dtype))
 
 
@@ -69,10 +71,10 @@ def _checked(header: Header) -> Header:
 
 
 def check_packed(packed: int, unpacked: int, what: str = "it") -> None:
-    """Refuse, as ValueError, what would unpack to far more than its packed size tells of."""
+    """Raise ValueError for data that would unpack to far more than its packed size justifies."""
     if unpacked > max(FREE_BYTES, MOST_PACKED * packed):
         raise ValueError(
-            f"{what} would unpack from {packed:,} to {unpacked:,} bytes; if that is meant, save it unpacked"
+            f"{what} would unpack from {packed:,} to {unpacked:,} bytes; if that is intended, save it unpacked"
         )
 
 
@@ -140,4 +142,6 @@ def as_tensor(array: NDArray[Any], what: str) -> Tensor:
         native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         return torch.from_numpy(native)
     except TypeError as error:
-        raise DataError(f"{what} has type {array.dtype}, which torch has not; save it as numbers") from error
+        raise DataError(
+            f"{what} has type {array.dtype}, which torch does not support; save it as numbers"
+        ) from error

@@ -1,4 +1,4 @@
-"""Examples that cannot be read, found before training: every picture is decoded once, in the order of the rows.
+"""Examples that cannot be read, found before training: every image is decoded once, in the order of the rows.
 
 What is left out depends on the files alone, so that a resumed run and every rank leave out the same rows.
 """
@@ -18,11 +18,11 @@ from pencil.errors import DataError, ExampleError
 
 LINE_SECONDS = 2.0
 Tell = Callable[[int, int], None]
-"""Hears rows looked at, and rows in all; not more than once in ``LINE_SECONDS``."""
+"""Called with the rows checked and all rows, at most once in ``LINE_SECONDS``."""
 
 
 def leave_out_unreadable(splits: Splits, tell: Tell = lambda *_: None) -> Splits:
-    """The examples that can be read; the others are told as ``skipped_rows``."""
+    """The examples that can be read; the others are listed in ``skipped_rows``."""
     skipped = dict(splits.skipped_rows)
     parts: dict[str, Any] = {}
     for name in ("train", "test", "validation"):
@@ -42,7 +42,7 @@ def _is_lazy(inputs: Inputs) -> bool:
 def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
     """What is wrong with each row that cannot be read."""
     found = {}
-    for row in _told(len(examples), tell):
+    for row in _reported(len(examples), tell):
         try:
             shown(examples.inputs, row)
         except ExampleError as error:
@@ -50,22 +50,24 @@ def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
     return found
 
 
-def _told(rows: int, tell: Tell) -> Iterator[int]:
-    spoken = time.monotonic()
+def _reported(rows: int, tell: Tell) -> Iterator[int]:
+    last = time.monotonic()
     for row in range(rows):
         yield row
-        if time.monotonic() - spoken >= LINE_SECONDS:
+        if time.monotonic() - last >= LINE_SECONDS:
             tell(row + 1, rows)
-            spoken = time.monotonic()
+            last = time.monotonic()
 
 
 def _without(examples: Examples, bad: dict[int, str], name: str) -> Examples:
-    """The other rows; the first of them tells the size of pictures that are not resized."""
+    """The other rows; the first of them gives the size of images that are not resized."""
     if not bad:
         return examples
     good = torch.tensor([row for row in range(len(examples)) if row not in bad], dtype=torch.int64)
     if not len(good):
-        raise DataError(f"no example of the {name} split can be read; first: {next(iter(bad.values()))}")
+        raise DataError(
+            f"no example of the {name} split can be read; fix the files, first: {next(iter(bad.values()))}"
+        )
     left = examples.subset(good)
     assert isinstance(left.inputs, SubsetInputs)
     base, indices = left.inputs.base, left.inputs.indices

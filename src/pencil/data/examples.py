@@ -1,4 +1,4 @@
-"""What a reader returns: examples whose rows have numbers, given labels and names."""
+"""What a reader returns: examples with numbered rows, given labels and ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RowNumbers(Sequence[str]):
 
 @dataclass(frozen=True)
 class SubsetNames(Sequence[str]):
-    """Names of some rows, looked up when asked for."""
+    """Names of some rows, looked up when needed."""
 
     base: Sequence[str]
     indices: Tensor
@@ -51,7 +51,7 @@ class Examples:
         inputs: The network's inputs by row.
         labels: ŷ by row, as given (or as a noise generator made them).
         class_names: One name per class.
-        ids: What identifies each row to its owner: a file name, or its number in the source.
+        ids: What identifies each row: a file name, or its number in the source.
         reference: (N,) true labels where they are known. For measuring only; no method sees them.
     """
 
@@ -67,7 +67,7 @@ class Examples:
             raise DataError(f"inputs, labels and ids differ in length: {sizes}")
         if len(set(self.class_names)) != len(self.class_names):
             twice = next(name for name, count in Counter(self.class_names).items() if count > 1)
-            raise DataError(f"two classes are called {twice!r}; give each a name of its own")
+            raise DataError(f"two classes have the name {twice!r}; rename one")
         broken = next((name for name in self.class_names if not _is_utf8(name)), None)
         if broken is not None:
             raise DataError(
@@ -104,7 +104,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """Rows that came without labels, to predict: inputs by row, and what identifies each row to its owner."""
+    """Rows without labels, to predict: inputs and ids."""
 
     inputs: Inputs
     ids: Sequence[str]
@@ -117,9 +117,12 @@ class Unlabelled:
 class Splits:
     """What a data source offers: examples to train on and, where it has them, examples to test on.
 
-    ``validation``: examples held out by the source itself. ``skipped``: parts of the source that are missing, with
-    their rows, and ``skipped_rows``: single rows that cannot be read, with what is wrong; where going on without them
-    was asked for.
+    Attributes:
+        train: Examples to train on.
+        test: Examples to test on.
+        validation: Examples that the source itself holds out.
+        skipped: Missing parts of the source with their numbers of rows, where they may be skipped.
+        skipped_rows: Rows that cannot be read, with the reason, where they may be skipped.
     """
 
     train: Examples
@@ -130,7 +133,7 @@ class Splits:
 
 
 def _is_utf8(name: str) -> bool:
-    """Whether a name can be written to the files of a run; a folder may be called by any bytes."""
+    """Whether a name can be written to the files of a run; the name of a folder may be any bytes."""
     try:
         name.encode()
     except UnicodeEncodeError:

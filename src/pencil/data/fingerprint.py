@@ -1,4 +1,4 @@
-"""What tells one data set from another, at a cost that does not grow with its contents.
+"""A fingerprint of a data set, at a cost that does not grow with its contents.
 
 Labels are all looked at, ids and contents at rows spread evenly; of shards the checksums that their index holds. So a
 changed label, row or order is always noticed, a changed image only where it is one of the sample.

@@ -1,7 +1,7 @@
 """Images from files or bytes to tensors, all of one size.
 
-A file may be anything, whatever its name says: only the formats listed here are tried, none of which starts another
-program, and its size is looked at before a pixel is decoded.
+A file may hold anything, whatever its name. Only the formats listed here are tried, none of which starts another
+program, and the size is checked before a pixel is decoded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pencil.imports import need
 from pencil.reading import MB, open_plain
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""What is tried, by Pillow's names; a JPEG may hold several pictures, of which the first counts."""
+"""Formats that are tried, by Pillow's names; of a JPEG with several pictures the first is used."""
 MAX_PIXELS = 100_000_000
 MAX_BYTES = 1024 * MB
 """More than 100 megapixels of four channels with 16 bits take as they are."""
@@ -57,7 +57,7 @@ class ImageDecoder:
             )
 
     def extent(self, file: Path | BinaryIO, name: object) -> Extent:
-        """The width and height of an image as it is looked at."""
+        """The width and height of an image as it is shown."""
         with _opened(file, name) as image:
             return (image.height, image.width) if _turn(image) in _LYING else (image.width, image.height)
 
@@ -72,9 +72,9 @@ class ImageDecoder:
 
         Args:
             file: Where its bytes are.
-            name: What to call it where it cannot be decoded.
+            name: Its name in error messages.
             extent: The width and height of all images.
-            first: What the image is called that they are taken from, where there is no size.
+            first: The name of the image that they are taken from, where there is no size.
         """
         with _opened(file, name) as image:
             upright = _converted(_upright(image), "RGB" if self.channels == 3 else "L")
@@ -94,11 +94,11 @@ class ImageDecoder:
 
 @contextlib.contextmanager
 def _opened(file: Path | BinaryIO, name: object) -> Iterator[Any]:
-    """An image of which the header is read; whatever is wrong with it, within the block too, is one error."""
+    """An image whose header has been read; anything wrong with it, also within the block, becomes one error."""
     with contextlib.ExitStack() as stack:
         plain = stack.enter_context(_plain(file)) if isinstance(file, Path) else file
         try:
-            # Pillow's remarks on odd files: what cannot be decoded is an error here, the rest is nobody's concern.
+            # Pillow warns of odd files; what cannot be decoded is an error here, and the rest does not matter.
             stack.enter_context(warnings.catch_warnings(action="ignore"))
             image = stack.enter_context(pillow().open(plain, formats=FORMATS))
             if image.width * image.height > MAX_PIXELS:
@@ -136,11 +136,11 @@ def _refused(name: object, reason: str) -> ExampleError:
 
 _ORIENTATION = 0x0112
 _LYING = (5, 6, 7, 8)
-"""Orientations in which a camera lay on its side."""
+"""Orientations of a camera held sideways."""
 
 
 def _turn(image: Any) -> int:
-    """How a camera was held; Pillow itself turns what TIFF says. Damaged notes beside a picture say nothing."""
+    """How the camera was held, from EXIF; 1 where that is damaged. Pillow itself applies the orientation of a TIFF."""
     if image.format == "TIFF":
         return 1
     try:
@@ -166,7 +166,7 @@ def _upright(image: Any) -> Any:
 
 
 def _converted(image: Any, mode: str) -> Any:
-    """The image in a mode; a transparent palette goes by way of RGBA, as its colours may not be told otherwise."""
+    """The image in a mode; a palette with transparency is converted through RGBA, or its colours could be lost."""
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode.startswith("I") or image.mode == "F":

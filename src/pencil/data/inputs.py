@@ -27,7 +27,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Text:
-    """A text. It may come from anybody: whoever shows it escapes it."""
+    """A text. It may come from an untrusted source; code that shows it must escape it."""
 
     text: str
 
@@ -102,7 +102,7 @@ class DatasetInputs:
 
 @dataclass(frozen=True)
 class SubsetInputs:
-    """Some rows of other inputs, renumbered from 0: a view, whatever the base."""
+    """A view of some rows of other inputs, renumbered from 0."""
 
     base: Inputs
     indices: Tensor
@@ -144,7 +144,7 @@ def as_text(found: Shown | None) -> str | None:
 
 
 def blocks_of(inputs: Inputs) -> Blocks | None:
-    """How the rows of these inputs lie together, or None where each lies for itself."""
+    """Which rows of these inputs are stored together; None where none are."""
     blocks: Blocks | None = getattr(inputs, "blocks", None)
     return blocks
 

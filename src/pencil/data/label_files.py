@@ -1,4 +1,4 @@
-"""Label files laid over a data set: one label per row, in the rows' order or named by id.
+"""Label files that replace the labels of a data set: one label per row, in the order of the rows or by id.
 
 N: rows of the data set. C: classes.
 """
@@ -104,7 +104,7 @@ def _pick(found: Iterable[str], key: str | None, path: Path) -> str:
 
 def _as_labels(array: NDArray[Any], path: Path) -> Tensor:
     if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]  # a column of labels is as good as a list
+        array = array[:, 0]  # a column of labels is a list
     if array.ndim != 1:
         raise DataError(
             f"{path}: labels must have one dimension (N,), found shape {array.shape}; save a label per row"
@@ -144,7 +144,7 @@ def _array(values: Any, path: Path) -> NDArray[Any]:
 
 
 def _load_pt(path: Path) -> Any:
-    """Always weights_only. CIFAR-N's files hold numpy arrays, so numpy's array rebuilding is let through."""
+    """Always weights_only. CIFAR-N's files hold numpy arrays, so numpy's functions that rebuild arrays are allowed."""
     try:
         with open_plain(path) as file, torch.serialization.safe_globals(_numpy_globals()):
             with zipfile.ZipFile(file) as archive:  # also refuses what torch wrote before it wrote archives
@@ -177,5 +177,5 @@ def _check_writable(field: str, values: Tensor, rows: int, classes: int) -> None
         raise DataError(f"{field} must have one class index per id: ({rows},), found {tuple(values.shape)}")
     if rows and not 0 <= int(values.min()) <= int(values.max()) < classes:
         raise DataError(
-            f"{field} must lie in 0 to {classes - 1}, found {int(values.min())} to {int(values.max())}"
+            f"{field} must be in 0 to {classes - 1}, found {int(values.min())} to {int(values.max())}"
         )

@@ -18,7 +18,7 @@ from pencil.errors import DataError
 
 
 def read_trusted_file(path: str | Path) -> dict[str, str | None]:
-    """Labels that somebody made sure of: a class name for each id, None where the row shall be left out.
+    """Read verified labels: a class name for each id, None for rows to leave out.
 
     Args:
         path: A ``.csv`` with the columns ``id`` and ``label``, or the table that ``pencil labels`` writes of a reviewed
@@ -120,7 +120,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _order(found: list[str], ids: Sequence[str], path: Path) -> Tensor:
-    """(N,) the file's row for each of the data set's ids. The file may have more than is asked for."""
+    """(N,) the file's row for each of the data set's ids. The file may have more rows than the data set."""
     row_of = {name: row for row, name in enumerate(found)}
     if len(row_of) != len(found):
         repeated = next(name for row, name in enumerate(found) if row_of[name] != row)

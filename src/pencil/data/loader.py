@@ -1,8 +1,8 @@
 """Batches of inputs with their row numbers; with workers, torch's DataLoader reads them ahead.
 
-Where rows lie in blocks (shards), a block belongs to one worker. The DataLoader hands out tasks in turn, task i to
-worker i modulo their number; so every batch becomes one task per worker, with the rows whose blocks that worker owns,
-and the parts are put together again in the batch's order.
+Where rows are stored in blocks (shards), a block belongs to one worker. The DataLoader gives task i to worker i modulo
+their number; so every batch becomes one task per worker, with the rows whose blocks that worker owns, and the parts are
+put together again in the batch's order.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _read_ahead(
     _check_descriptors(workers)
     loader: DataLoader[Any] = DataLoader(
         _Fetched(inputs),
-        # Arrays, made as they are asked for: no row costs a Python object.
+        # Arrays, made when they are needed: no row costs a Python object.
         batch_sampler=(indices.numpy() for indices in tasks),  # type: ignore[misc]  # the stub wants lists
         num_workers=workers,
         collate_fn=_whole,
@@ -125,7 +125,7 @@ def _read_ahead(
 
 
 def _check_descriptors(workers: int) -> None:
-    """Refuse workers that would run out of open files: one that cannot hand over a batch says nothing for ever."""
+    """Refuse workers that would run out of open files: one that cannot send its batch would wait for ever."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     used, needed = len(list(Path("/dev/fd").iterdir())), SPARE + PER_WORKER * workers
     if limit != resource.RLIM_INFINITY and used + needed > limit:

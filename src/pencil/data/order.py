@@ -1,4 +1,4 @@
-"""The order of rows: which are stored together, in what order all stand, and which rank owns which.
+"""The order of rows: which are stored together, the fixed order of all, and which rank owns which.
 
 One row has one owner and one writer, at any number of ranks. All rows have a fixed order that does not depend on the
 number of ranks, and rank r of W owns the r-th of W equal parts of it (to within one row). So a label table saved by two
@@ -61,7 +61,7 @@ class Blocks:
         return torch.bucketize(indices, self.ends, right=True)
 
     def sources_of(self, indices: Tensor) -> Tensor:
-        """(B,) the part of the source that each row (B,) lies in."""
+        """(B,) the part of the source that holds each row (B,)."""
         return self.sources[self.of(indices)]
 
     def subset(self, indices: Tensor) -> Blocks:
@@ -95,14 +95,14 @@ class Order:
 
     Attributes:
         num_rows: How many there are.
-        blocks: Which of them stay together; None where each stands for itself.
+        blocks: Which of them stay together; None where none do.
     """
 
     num_rows: int
     blocks: Blocks | None = None
 
     def indices_at(self, positions: Tensor) -> Tensor:
-        """The indices (B,) of the rows that stand at these positions (B,)."""
+        """The indices (B,) of the rows at these positions (B,)."""
         if self.blocks is None or self.placed is None:
             return indices_at(self.num_rows, positions)
         place = self.placed.of(positions)
@@ -115,7 +115,7 @@ class Order:
 
     @cached_property
     def placed(self) -> Blocks | None:
-        """The blocks as they stand in this order: their numbers are positions, not rows."""
+        """The blocks in this order: their numbers are positions, not rows."""
         return None if self.blocks is None else self.blocks.permuted(self._turns)
 
     @cached_property

@@ -2,10 +2,10 @@
 
 A rank draws its batches from the rows it owns, reshuffled every epoch. Nothing is padded, repeated or dropped, not even
 where a run is resumed in mid-epoch by another number of ranks: the rows that the epoch's earlier steps visited follow
-from who took them, and the rest is shared out among those who go on.
+from who took them, and the remaining rows are divided among the ranks that continue.
 
-Where rows lie in blocks (shards), a rank shuffles its blocks and then the rows within windows of a few blocks, so that
-a shard is read in one part of an epoch and not all through it.
+Where rows are stored in blocks (shards), a rank shuffles its blocks and then the rows within windows of a few blocks,
+so that a shard is read in one part of an epoch only.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class EpochSampler:
 
     @property
     def steps(self) -> int:
-        """Batches in an epoch, whatever the number of ranks."""
+        """Batches in an epoch, for any number of ranks."""
         return -(-self.num_rows // self.batch_size)
 
     def batches(self, epoch: int, start: int = 0, earlier: Sequence[Stretch] = ()) -> Iterator[Tensor]:

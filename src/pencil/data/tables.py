@@ -1,4 +1,4 @@
-"""Tables from anybody: CSV as spreadsheets of all kinds write it, Parquet within bounds, columns found by name."""
+"""Untrusted tables: CSV as any spreadsheet writes it, Parquet within bounds, columns found by name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_csv(path: Path, *, errors: str = "strict") -> list[list[str]]:
 
 
 def _encoding(head: bytes) -> str:
-    """By the mark at its beginning; without one, a zero beside the first letter tells UTF-16."""
+    """From the byte-order mark; without one, a zero byte beside the first letter means UTF-16."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding
@@ -73,7 +73,7 @@ def _encoding(head: bytes) -> str:
 
 
 def _divider(line: str) -> str:
-    """What occurs most outside quotes; a comma where nothing does."""
+    """The separator that occurs most outside quotes; a comma where none does."""
     bare = re.sub(r'"[^"]*"', "", line)
     return max(_DIVIDERS, key=bare.count)
 
@@ -84,7 +84,7 @@ def csv_cells(path: Path) -> list[dict[str, Any]]:
     header = [name.strip() for name in header]
     twice = next((name for name, count in Counter(header).items() if count > 1), None)
     if twice is not None:
-        raise DataError(f"{path}: two columns are called {twice!r}; give each a name of its own")
+        raise DataError(f"{path}: two columns have the name {twice!r}; rename one")
     return [_by_column(header, row) for row in body]
 
 
@@ -114,7 +114,7 @@ def parquet_cells(path: Path, wanted: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _check_rows(rows: int, file: BinaryIO, path: Path) -> None:
-    """Every row names a file of its own, which takes a byte at the very least."""
+    """Every row names its own file, which takes at least one byte."""
     size = os.fstat(file.fileno()).st_size
     if rows > max(_FEWEST_ROWS, size):
         raise DataError(f"{path}: claims {rows:,} rows in {size:,} bytes; it is damaged, write it again")

@@ -42,7 +42,8 @@ class FeaturesData(DataSection):
     kind: Literal["features"]
     labels: str | None = Field(default=None, description=".npy of labels, where path is an .npy of features")
     keys: dict[str, str] = Field(
-        default_factory=dict, description="arrays of an .npz by role, where they have names of their own"
+        default_factory=dict,
+        description="names of the arrays of an .npz by role, if they are not the usual ones",
     )
 
 
@@ -58,7 +59,7 @@ class IdxData(DataSection):
 
     kind: Literal["idx"]
     class_names: tuple[str, ...] | None = Field(
-        default=None, description="what the classes are called; None: 0, 1, ..."
+        default=None, description="names of the classes; None: 0, 1, ..."
     )
 
 
@@ -70,7 +71,9 @@ class ImagesData(DataSection):
 
     kind: Literal["folder", "manifest", "cub200", "clothing1m"]
     size: int | None = Field(
-        default=None, ge=1, description="resize to size × size; None: as they are, all alike"
+        default=None,
+        ge=1,
+        description="resize to size × size; None: keep the size, which must be the same for all",
     )
     channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
 
@@ -80,17 +83,21 @@ class ShardsData(DataSection):
 
     kind: Literal["shards"]
     size: int | None = Field(
-        default=None, ge=1, description="resize images to size × size; None: as they are, all alike"
+        default=None,
+        ge=1,
+        description="resize images to size × size; None: keep the size, which must be the same for all",
     )
     channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
     window: int = Field(default=WINDOW, ge=1, description="shards whose rows are shuffled together")
     missing_shards: Literal["error", "skip"] = Field(
-        default="error", description="skip: go on without the rows of shards that are missing or cut off"
+        default="error", description="skip: leave out the rows of shards that are missing or incomplete"
     )
     cache: str | None = Field(
         default=None, description="folder for remote shards; None: the user's cache folder"
     )
-    cache_bytes: int = Field(default=CACHE_BYTES, ge=1, description="how much remote shards may take there")
+    cache_bytes: int = Field(
+        default=CACHE_BYTES, ge=1, description="the most bytes that remote shards may take there"
+    )
 
 
 class DatasetData(DataSection):

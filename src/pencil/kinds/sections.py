@@ -1,4 +1,4 @@
-"""Settings of data: what every kind shares, noise laid over the labels, and verified labels."""
+"""Settings of data: what every kind shares, label noise, and verified labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RateNoise(Section):
 
     kind: Literal["symmetric", "circular", "cifar10", "instance"]
     rate: float = Field(ge=0, le=1, description="the share of labels that become wrong")
-    seed: Seed | None = Field(default=None, description="the run's seed where absent")
+    seed: Seed | None = Field(default=None, description="default: the run's seed")
 
 
 class MatrixNoise(Section):
@@ -33,7 +33,7 @@ class MatrixNoise(Section):
 
     kind: Literal["matrix"]
     matrix: Matrix = Field(description="rows that sum to 1, one for each class")
-    seed: Seed | None = Field(default=None, description="the run's seed where absent")
+    seed: Seed | None = Field(default=None, description="default: the run's seed")
 
     @field_validator("matrix")
     @classmethod
@@ -45,29 +45,29 @@ class MatrixNoise(Section):
 
 
 class LabelFile(Section):
-    """Labels from a file laid over the data set's own, such as CIFAR-N's."""
+    """Labels from a file in place of the data set's own, such as CIFAR-N's."""
 
     kind: Literal["file"]
     path: str = Field(description="a .npy, .npz, .csv, .txt or .pt with a label for each training row")
-    key: str | None = Field(default=None, description="which array of the file, where it has several")
+    key: str | None = Field(default=None, description="which array of the file, if it has several")
 
 
 Noise = Annotated[RateNoise | MatrixNoise | LabelFile, Field(discriminator="kind")]
 
 
 class TrustedLabels(Section):
-    """Labels that somebody made sure of: they replace the given ones and never move; dropped rows are left out."""
+    """Verified labels: they replace the given ones and stay fixed; dropped rows are left out."""
 
     path: str = Field(description="a reviewed run, or a .csv with the columns id and label")
     entry: int | None = Field(
         default=None,
         ge=0,
-        description="of a reviewed run: the entry of its history to stop at; None: the last when training begins",
+        description="of a reviewed run: the last entry of its history to use; None: the newest when training begins",
     )
 
 
 class DataSection(Section):
-    """What every data source may say besides where it is.
+    """Settings that all kinds of data share.
 
     A kind of data derives from it and adds ``kind``, annotated as a ``Literal`` of its name, and its own settings.
     """
@@ -76,24 +76,22 @@ class DataSection(Section):
         kind: str
 
     path: str = Field(
-        description="the file or folder; of shards what pencil index wrote; of your own the function"
+        description="the file or folder; for shards the folder that pencil index wrote; for python the function"
     )
     noise: Noise | None = Field(
-        default=None, description="made from the labels read; files are never touched"
+        default=None, description="noise added to the labels that are read; files are not changed"
     )
     validation: float = Field(
-        default=0.0, ge=0, lt=1, description="share of the training rows held out, noisy too"
+        default=0.0, ge=0, lt=1, description="share of the training rows to hold out, with their given labels"
     )
-    trusted: TrustedLabels | None = Field(
-        default=None, description="labels that somebody made sure of, by id"
-    )
+    trusted: TrustedLabels | None = Field(default=None, description="verified labels, by id")
     per_class: int | None = Field(
         default=None, ge=1, description="train on this many rows of each given label, drawn by seed"
     )
     limit: int | None = Field(default=None, ge=1, description="train on this many rows, drawn by seed")
     on_error: Literal["error", "skip"] = Field(
         default="error",
-        description="skip: look at every row first, and go on without those that cannot be read",
+        description="skip: check every row first, and leave out those that cannot be read",
     )
     normalize: Literal["auto", "mean", "none"] = Field(
         default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
@@ -101,5 +99,5 @@ class DataSection(Section):
     augment: Augment | None = Field(default=None, description="random crops and flips of training images")
     ceiling: Literal["clean", "oracle"] | None = Field(
         default=None,
-        description="to compare with: train on the true labels, or only on rows whose given label is right",
+        description="for comparison: clean: train on the true labels; oracle: only on rows whose given label is right",
     )

@@ -60,7 +60,7 @@ def recognise(path: str) -> Kind:
     problem = "is neither a folder nor" if place.exists() else "does not exist; give a folder or"
     raise ConfigError(
         f"data {path!r} {problem} a file ending in {_suffixes()} "
-        "(your own data set goes by its function: package.module:function)"
+        "(for your own data set give its function: package.module:function)"
     )
 
 

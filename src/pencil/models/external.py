@@ -108,17 +108,17 @@ _LISTING = {"torchvision": "models.list_models()", "timm": "list_models()"}
 
 
 def call(label: str, factory: Callable[..., Any], /, *positional: Any, **keywords: Any) -> Any:
-    """Call a library's factory; what it says against the arguments becomes a ConfigError."""
+    """Call a library's factory; its errors about the arguments become a ConfigError."""
     try:
         return factory(*positional, **keywords)
     except (TypeError, ValueError, KeyError) as error:
-        raise ConfigError(f"model.args do not suit model.name = {label!r}: {error}") from error
+        raise ConfigError(f"model.args do not fit model.name = {label!r}: {error}") from error
 
 
 def _check_binding(
     path: str, factory: Callable[..., Any], sizes: Mapping[str, Any], args: Mapping[str, Any]
 ) -> None:
-    """Whether the factory takes these arguments: said before the call, so its own TypeErrors stay its own."""
+    """Check the arguments before the call, so that TypeErrors from inside the factory stay recognisable."""
     signature = inspect.signature(factory)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     if not open_ended and "num_classes" not in signature.parameters:
@@ -130,7 +130,7 @@ def _check_binding(
     try:
         signature.bind(**sizes, **args)
     except TypeError as error:
-        raise ConfigError(f"model.args do not suit model.name = {path!r}: {error}") from error
+        raise ConfigError(f"model.args do not fit model.name = {path!r}: {error}") from error
 
 
 def _checked(label: str, model: Any) -> nn.Module:

@@ -29,7 +29,7 @@ class Pair(nn.Module):
 
 @contextlib.contextmanager
 def apart(model: nn.Module) -> Iterator[None]:
-    """Pairs in the model answer with the logits of both networks, also where they do not train."""
+    """Pairs in the model return the logits of both networks, also in evaluation mode."""
     pairs = [module for module in model.modules() if isinstance(module, Pair)]
     try:
         for pair in pairs:

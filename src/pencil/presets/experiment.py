@@ -1,4 +1,4 @@
-"""A preset that stands for one experiment of a paper: settings, where they come from, what had to be chosen."""
+"""A preset for one experiment of a paper: settings, their source, and what had to be chosen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Experiment:
     """Called with the data's path, it returns the settings.
 
     Attributes:
-        title: One line: the cell it is for, data, network, and where the settings stand.
+        title: One line: the cell of the table, data, network, and where the settings are given.
         choices: What the source leaves open, or where paper and program differ, and what is done here.
         make: The settings, from the path of the data.
     """

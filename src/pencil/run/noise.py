@@ -1,4 +1,4 @@
-"""Noise as configured, laid over the labels that were read; trusted labels are left alone."""
+"""Noise as configured, added to the labels that were read; trusted labels stay as they are."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LABELS = "labels_to_learn"
 
 
 def data_fingerprint(prepared: Prepared) -> dict[str, Any]:
-    """What the data of a run is known by: every split of the source, and the labels as they were learned from."""
+    """The fingerprint of a run's data: every split of the source, and the labels that were trained on."""
     source = prepared.source
     marks = {name: fingerprint(part) for name in SPLITS if (part := getattr(source, name)) is not None}
     return {**marks, LABELS: labels_mark(prepared.train.labels)}
@@ -36,11 +36,11 @@ def own_examples(
     Args:
         directory: The run.
         trust_code: Whether code that the run names may be imported to read them: True, or the import paths.
-        changed_data: Go on where the data is not what it was.
-        tell: Hears how far it is where every row is looked at first.
+        changed_data: Continue even if the data has changed.
+        tell: Called with the progress where every row is checked first.
 
     Raises:
-        RunError: Nobody trusts the code, or the data has changed; the message says how.
+        RunError: The code is not trusted, or the data has changed; the message says how.
     """
     config = directory.config
     check_code(code_of_data(config.data), trust_code, source=directory.path)
@@ -67,18 +67,18 @@ def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool
         return
     if not _is_fingerprint(before):
         raise RunError(
-            f"{directory.path / DATA} is not as pencil train wrote it; restore it, or go on without it: --changed-data"
+            f"{directory.path / DATA} has changed since training; restore it, or continue without it: --changed-data"
         )
     found = list(_differences(before, data_fingerprint(prepared), labels=labels))
     if found:
         raise ChangedDataError(
-            f"the data of {directory.path} is not what the run was trained on: {'; '.join(found)}; restore it, or go "
-            "on with it as it is: --changed-data"
+            f"the data of {directory.path} is not what the run was trained on: {'; '.join(found)}; restore it, or "
+            "continue with it as it is: --changed-data"
         )
 
 
 def _is_fingerprint(value: Mapping[str, Any]) -> bool:
-    """Whether a stranger's file has the form of one."""
+    """Whether a file, which may be from an untrusted source, has the form of one."""
     marks = [value[name] for name in SPLITS if name in value]
     return "train" in value and all(
         isinstance(mark, dict) and isinstance(mark.get("rows"), int) for mark in marks
@@ -86,7 +86,7 @@ def _is_fingerprint(value: Mapping[str, Any]) -> bool:
 
 
 class ChangedDataError(RunError):
-    """A run's data is not what it was."""
+    """The data of a run has changed."""
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any], *, labels: bool) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any], *, labels: b
         elif name in before:
             yield from (f"{name}: {what}" for what in differences(before[name], now[name]))
     if labels and before["train"] == now["train"] and before.get(LABELS) != now[LABELS]:
-        yield "train: the labels laid over the data's own (data.noise, data.trusted) differ"
+        yield "train: the labels from data.noise or data.trusted differ"
 
 
 def _without_noise(data: DataSection) -> DataSection:

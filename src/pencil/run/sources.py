@@ -27,7 +27,7 @@ from pencil.stores import GivenLabels
 
 # Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
 LIMIT, VALIDATION, PER_CLASS = 2, 3, 4  # 1 is the noise
-SHOWN = 5  # rows that cannot be read, told at once
+SHOWN = 5  # rows that cannot be read, in one message
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Prepared:
 
 
 def prepare_examples(data: DataSection, seed: int, tell: Tell = lambda *_: None) -> Prepared:
-    """Read the source, lay noise over the training labels, then limit and split by seed.
+    """Read the source, add noise to the training labels, then limit and split by seed.
 
-    ``tell`` hears how far it is where every row is looked at first.
+    ``tell`` is called with the progress where every row is checked first.
     """
     splits = read_splits(data, tell)
     train = splits.train
     if train.num_classes < 2:
-        raise DataError(f"data.path: {data.path} has one class only; there is nothing to tell apart")
+        raise DataError(f"data.path: {data.path} has one class only; give data with at least two")
     if data.noise is not None:
         train = train.with_labels(noisy_labels(train, data.noise, seed))
     if data.per_class is not None:
@@ -105,8 +105,8 @@ def _of_ceiling(train: Examples, data: DataSection) -> Examples:
 def _truth(train: Examples, data: DataSection) -> Tensor:
     if train.reference is None:
         raise ConfigError(
-            f"data.ceiling: {data.ceiling!r} needs the true labels, which {data.path} does not tell; set data.noise, "
-            "which is laid over them, or leave data.ceiling out"
+            f"data.ceiling: {data.ceiling!r} needs the true labels, which {data.path} does not have; set data.noise, "
+            "which keeps the labels it replaces, or leave data.ceiling out"
         )
     return train.reference
 
@@ -128,7 +128,7 @@ def balanced_indices(train: Examples, per_class: int, seed: int) -> Tensor:
 
 
 def read_splits(data: DataSection, tell: Tell = lambda *_: None) -> Splits:
-    """The data set as its files have it; without rows that cannot be read, where that is asked for."""
+    """The data set as stored in its files; without unreadable rows if ``data.on_error`` is "skip"."""
     with _naming(data) as path:
         splits = kind_of(data).read(data, path)
         if data.on_error == "skip":
@@ -158,7 +158,7 @@ def read_unlabelled(data: DataSection) -> Unlabelled | None:
 
 @contextlib.contextmanager
 def _naming(data: DataSection) -> Iterator[Path]:
-    """The data's path, which must be there; whatever is wrong with its content, the message names it."""
+    """The data's path, which must exist; every error about its content names it."""
     path = Path(data.path).expanduser()
     if not kind_of(data).is_code and not path.exists():
         raise DataError(

@@ -1,4 +1,4 @@
-"""Labels that somebody made sure of, laid over those to learn from by the rows' ids."""
+"""Verified labels: they replace given labels by id and stay fixed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def trusted_labels(trusted: TrustedLabels) -> dict[str, str | None]:
 
 
 def is_run(trusted: TrustedLabels) -> bool:
-    """Whether the labels come from a run, whose review may go on."""
+    """Whether the labels come from a run, whose review may continue."""
     return Path(trusted.path).expanduser().is_dir()
 
 
@@ -70,7 +70,7 @@ def newest_entry(trusted: TrustedLabels) -> int:
 
 def _check_reviewed(path: Path) -> None:
     if not was_reviewed(path):
-        raise DataError(f"data.trusted: nobody reviewed {path}; review it with: pencil review {path}")
+        raise DataError(f"data.trusted: {path} has no review; review it with: pencil review {path}")
 
 
 def _class_numbers(
@@ -88,17 +88,17 @@ def _class_numbers(
 
 
 def _places(ids: Sequence[str], labels: Mapping[str, int | None], path: str) -> dict[str, int]:
-    """The row of each id among those to train on; says so where some are not there."""
+    """The row of each id among those to train on; warns of ids that are not there."""
     places: dict[str, int] = {}
     for row, name in enumerate(ids):
         if name in labels and places.setdefault(name, row) != row:
             raise DataError(
-                f"data.trusted: {path} labels {name!r}, but two rows go by that id; give each its own"
+                f"data.trusted: {path} labels {name!r}, but two rows have that id; make ids unique"
             )
     if labels and not places:
         raise DataError(
             f"data.trusted: no id of {path} (such as {next(iter(labels))!r}) is among the rows to train on "
-            f"(such as {ids[0]!r}); it belongs to other data"
+            f"(such as {ids[0]!r}); use labels for this data"
         )
     if len(places) < len(labels):
         warnings.warn(

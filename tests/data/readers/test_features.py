@@ -131,7 +131,7 @@ def test_big_endian_features_are_read(save):
         ({"X": FEAT, "y": np.array([0, 1, 2**63, 1], np.uint64)}, "found -9223372036854775808 in row 2"),
         (
             {"X": FEAT, "y": np.array(list("abcd")), "names": np.array(list("abc"))},
-            "row 3: 'd' is none of names",
+            "row 3: 'd' is not in names",
         ),
         ({"X": FEAT, "y": np.array([b"a", b"b", b"\xff", b"a"])}, "labels are not UTF-8"),
         ({"X": np.zeros((4, 0)), "y": LABELS}, r"must be \(N, D\)"),
@@ -141,7 +141,7 @@ def test_big_endian_features_are_read(save):
         ({"X": FEAT, "y": LABELS, "is_train": np.ones(3)}, r"is_train must be \(4,\)"),
         ({"X": FEAT, "y": LABELS, "ids": np.array(["a"])}, "1 ids for 4 rows"),
         ({"X": FEAT, "y": LABELS, "names": np.array(["a"])}, "label 1 is out of range"),
-        ({"X": np.array([["a"]] * 4), "y": LABELS}, "which torch has not"),
+        ({"X": np.array([["a"]] * 4), "y": LABELS}, "which torch does not support"),
         (
             {"X": FEAT, "y": LABELS, "is_train": np.ones(4), "X_test": FEAT, "y_test": LABELS},
             "both is_train and X_test",

@@ -179,7 +179,7 @@ def test_empty_and_stray_folders_are_named(tmp_path):
     with pytest.raises(DataError, match="dog: no images"):
         read_image_folder(tmp_path)
     paint(tmp_path / "train" / "dog" / "puppies" / "a.png")
-    with pytest.raises(DataError, match="dog: holds the folder puppies"):
+    with pytest.raises(DataError, match="dog: contains the folder puppies"):
         read_image_folder(tmp_path)
 
 
@@ -189,7 +189,7 @@ def test_test_classes_must_be_train_classes(tmp_path):
     with pytest.raises(DataError, match="test: no images"):
         read_image_folder(tmp_path)
     paint(tmp_path / "test" / "dog" / "a.png")
-    with pytest.raises(DataError, match="class folders that train has not: dog"):
+    with pytest.raises(DataError, match="class folders that train does not have: dog"):
         read_image_folder(tmp_path)
 
 

@@ -127,7 +127,7 @@ def test_parquet_votes_as_lists_need_positions(parquet):
     )
     with pytest.raises(DataError) as caught:
         read_manifest(path)
-    assert "row 1, column 'label': 'cat' is no place in a list of votes; give class_names" in str(
+    assert "row 1, column 'label': 'cat' is no position in a list of votes; give class_names" in str(
         caught.value
     )
     assert "row 2, column 'votes': 1 counts, where other rows have 2" in str(caught.value)
@@ -185,7 +185,7 @@ def test_labels_outside_the_class_names_are_told(table):
         ("path,label\n", "the table has no rows"),
         ("stem,label\nimg/a.png,x\n", "found the columns stem, label; expected path and label"),
         ("path\nimg/a.png\n", "found the columns path; expected path and label"),
-        ("path,votes,votes_x\nimg/a.png,x:1,1\n", "votes are told twice"),
+        ("path,votes,votes_x\nimg/a.png,x:1,1\n", "votes are given twice"),
         ("path,label,split\nimg/a.png,x,test\n", "no row has 'train' in column 'split'; found test"),
         ('path,label\n"img/a.png,x\n', "cannot be read"),
     ],
@@ -251,10 +251,10 @@ def test_csv_as_spreadsheets_write_it(tmp_path, table, encoding, divider, header
     [
         ("file,image,label\na,b,c\n", "file and image could all be the path; call one of them path"),
         ("path,class,target\na,b,c\n", "class and target could all be the label"),
-        ("path,label,label\na,b,c\n", "two columns are called 'label'"),
+        ("path,label,label\na,b,c\n", "two columns have the name 'label'"),
         ("x1,x2,y\n1,2,3\n", r"found the columns x1, x2, y; expected path and label .*\.npz with X and y"),
-        ("path,label\n../out.png,x\n", r"row 1, column 'path': '../out.png' lies outside .*pencil --allow"),
-        ("path,label\n/etc/hostname,x\n", r"'/etc/hostname' lies outside .*; .*pencil --allow /etc COMMAND"),
+        ("path,label\n../out.png,x\n", r"row 1, column 'path': '../out.png' is outside .*pencil --allow"),
+        ("path,label\n/etc/hostname,x\n", r"'/etc/hostname' is outside .*; .*pencil --allow /etc COMMAND"),
         ("path,label\nimg\\a.png,x\n", r"no file .*; paths are written with /"),
         ("path,label\nC:a.png,x\n", r"row 1, column 'path': no file 'C:a.png'"),
     ],
@@ -276,7 +276,7 @@ def test_files_elsewhere_on_the_word_of_the_caller(table, tmp_path):
     assert len(read_manifest(path).train) == 2  # below the table's own folder
     (tmp_path / "tables").mkdir()
     moved = path.rename(tmp_path / "tables" / "t.csv")
-    with pytest.raises(DataError, match="lies outside"):
+    with pytest.raises(DataError, match="is outside"):
         read_manifest(moved)
     assert len(read_manifest(moved, allow=[str(tmp_path / "img")]).train) == 2
 

@@ -114,14 +114,14 @@ def test_every_mistake_is_named_with_its_shard_and_sample(tar, png, npy, tmp_pat
         "a.tar: sample 'two': it has no image and no .npy",
         "a.tar: sample 'three': its label is empty",
         "b.tar: two samples are called 'x'; files of one sample must follow one another",
-        "b.tar: sample 'p': .pkl is refused, for unpickling runs code",
+        "b.tar: sample 'p': .pkl is refused, because unpickling runs code",
         "b.tar: sample 'q': .seg.png is unknown",
         "b.tar: sample 'r': it has png and jpg",
         "b.tar: sample 's': 'utf-8' codec can't decode",
     ]
     assert len(lines) == len(beginnings)
     assert all(line.startswith(begin) for line, begin in zip(lines, beginnings, strict=True)), lines
-    assert "pass it over with --ignore seg.png" in lines[5]
+    assert "ignore it with --ignore seg.png" in lines[5]
     assert "choose with --input-field png" in lines[6]
     assert not (tmp_path / "index").exists()
     assert not list(tmp_path.glob(".*partial*"))
@@ -134,7 +134,7 @@ def test_pickles_are_refused_by_name_and_never_opened(tar, png, tmp_path, extens
         [("x.png", png()), ("x.cls", b"1"), (f"x.{extension}", b"cos\nsystem\n(S'false'\ntR.")],
     )
     with pytest.raises(
-        DataError, match=rf"a.tar: sample 'x': \.{extension} is refused, for unpickling runs code"
+        DataError, match=rf"a.tar: sample 'x': \.{extension} is refused, because unpickling runs code"
     ):
         index(path, tmp_path / "index")
 
@@ -167,7 +167,7 @@ def test_links_and_what_is_no_tar_are_named(tar, png, tmp_path):
         file.addfile(link)
     (tmp_path / "data/b.tar").write_bytes(b"hello" * 1000)
     with pytest.raises(
-        DataError, match=r"a.tar: 'y.png' is no plain file(.|\n)*b.tar: cannot be read as a tar file"
+        DataError, match=r"a.tar: 'y.png' is not a plain file(.|\n)*b.tar: cannot be read as a tar file"
     ):
         index(tmp_path / "data", tmp_path / "index")
 
@@ -182,7 +182,7 @@ def test_inputs_of_two_kinds_are_named(tar, png, npy, tmp_path):
 def test_classes_that_only_the_test_split_has_are_refused(image_shards, tmp_path):
     image_shards(tmp_path / "train", text=lambda label: "abc"[label])
     image_shards(tmp_path / "test", text=lambda label: "abx"[label])
-    with pytest.raises(DataError, match="--test: classes that the training shards have not: x"):
+    with pytest.raises(DataError, match="--test: classes that the training shards do not have: x"):
         index(tmp_path / "train", tmp_path / "index", test=[str(tmp_path / "test")])
 
 

@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 in both official layouts, binary and python.
 
 The python layout is pickles. They are read without executing anything: the few names such a file needs are
-answered with stand-ins from this module, any other name is refused.
+resolved to stand-ins from this module, any other name is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class _Variant:
-    """Where one of the data sets keeps what is asked for."""
+    """Names and layout of the files of one data set."""
 
     folders: tuple[str, str]
     """Binary, python."""
@@ -190,9 +190,9 @@ def _text(value: object) -> str:
 
 
 class _CifarUnpickler(pickle._Unpickler):
-    """Answers the names an array of bytes needs with stand-ins, and refuses every other.
+    """Resolves the names that an array of bytes needs to stand-ins, and refuses all others.
 
-    Python's own implementation, not the one in C: that one makes room for any number a file puts into its memo.
+    Python's own implementation, not the one in C, which allocates memory for any memo index that a file names.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -206,7 +206,7 @@ class _CifarUnpickler(pickle._Unpickler):
 
 
 class _PickledArray:
-    """Stands for a numpy array while it is rebuilt: takes shape and bytes."""
+    """Takes the place of a numpy array while it is rebuilt: receives shape and bytes."""
 
     def __init__(self, *_: object) -> None:
         self.values: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -218,7 +218,7 @@ class _PickledArray:
 
 
 class _PickledType:
-    """Stands for a numpy dtype; CIFAR has one."""
+    """Takes the place of a numpy dtype; CIFAR needs only one."""
 
     def __init__(self, code: str, *_: object) -> None:
         if code != "u1":
@@ -229,7 +229,7 @@ class _PickledType:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """Stands for ``_codecs.encode``, by which Python 3 writes bytes in old protocols."""
+    """Takes the place of ``_codecs.encode``, with which Python 3 writes bytes in old protocols."""
     if encoding != "latin1":
         raise DataError(f"the pickle asks for the encoding {encoding!r}, where CIFAR has latin1")
     return text.encode("latin1")

@@ -5,7 +5,7 @@
     noisy_train_key_list.txt   one image per line; clean_train, clean_val and clean_test likewise
     images/0 ... images/9
 
-The annotations may also lie in a folder ``annotations`` beside ``images``. Images are decoded when they are asked for.
+The annotations may also be in a folder ``annotations`` beside ``images``. Images are decoded when they are needed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _labels(path: Path, classes: int) -> dict[str, int]:
         key, _, text = line.rpartition(" ")
         if not key or not (text.isdecimal() and len(text) < 4) or int(text) >= classes:
             raise DataError(
-                f"{path}, line {number}: {line!r} is not an image and a class number below {classes}"
+                f"{path}, line {number}: {line!r} is not an image and a class number below {classes}; fix that line"
             )
         labels[key] = int(text)
     return labels
@@ -81,7 +81,7 @@ def _examples(
 ) -> Examples:
     keys = read_lines(path)
     if not keys:
-        raise DataError(f"{path}: lists no images")
+        raise DataError(f"{path}: lists no images; extract the official archive again")
     unknown = next((key for key in keys if key not in labels), None)
     if unknown is not None:
         raise DataError(f"{path}: {unknown} has no label; keep the list beside the label file it came with")
@@ -98,12 +98,12 @@ def check_inside(images: Iterable[str], folder: Path, path: Path) -> None:
     """Refuse a list of images that names one outside their folder."""
     stray = next((image for image in images if not stays_within(image, folder)), None)
     if stray is not None:
-        raise DataError(f"{path}: the image {stray!r} lies outside {folder}; list images below it")
+        raise DataError(f"{path}: the image {stray!r} is outside {folder}; list images inside it")
 
 
 def read_lines(path: Path) -> list[str]:
     """The lines of an annotation file that are not blank."""
     if not path.exists():
-        raise DataError(f"{path}: missing; the data set's official layout has it")
+        raise DataError(f"{path}: missing; extract the data set's official archive again")
     text = read_text(path, limit=LIST_BYTES)
     return [line for line in map(str.strip, text.splitlines()) if line]

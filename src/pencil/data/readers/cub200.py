@@ -1,4 +1,4 @@
-"""CUB-200-2011 in its official layout (Wah et al. 2011), images decoded when they are asked for.
+"""CUB-200-2011 in its official layout (Wah et al. 2011), images decoded when they are needed.
 
     classes.txt               "1 001.Black_footed_Albatross" per line
     images.txt                "1 001.Black_footed_Albatross/<file>.jpg"
@@ -51,7 +51,9 @@ def read_cub200(root: str | Path, size: int | None = None, channels: int = 3) ->
     whole = Examples(ImageFiles(paths, size, channels, root / "images"), given, names, paths)
     is_train = torch.tensor([word == "1" for word in split])
     if is_train.all() or not is_train.any():
-        raise DataError(f"{root / 'train_test_split.txt'}: one part is empty; it marks images with 1 and 0")
+        raise DataError(
+            f"{root / 'train_test_split.txt'}: one part is empty; mark training images with 1 and test images with 0"
+        )
     return Splits(*(whole.subset(mask.nonzero().flatten()) for mask in (is_train, ~is_train)))
 
 
@@ -66,10 +68,12 @@ def _table(path: Path) -> dict[str, str]:
     for number, line in enumerate(read_lines(path), start=1):
         key, _, value = line.partition(" ")
         if not value or key in table:
-            raise DataError(f"{path}, line {number}: {line!r} is not a new number and a word after it")
+            raise DataError(
+                f"{path}, line {number}: {line!r} is not a new number and a word; extract the archive again"
+            )
         table[key] = value
     if not table:
-        raise DataError(f"{path}: empty")
+        raise DataError(f"{path}: empty; extract the official archive again")
     return table
 
 

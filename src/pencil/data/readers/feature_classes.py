@@ -37,7 +37,7 @@ def name_classes(arrays: Arrays, path: Path) -> tuple[str, ...]:
 
 
 def _one_column(labels: NDArray[Any]) -> NDArray[Any]:
-    """A column (N, 1) of labels is as good as a list (N,)."""
+    """A column (N, 1) of labels as a list (N,)."""
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
@@ -51,7 +51,7 @@ def _numbertexts_of(
         stray = next((row for row, text in enumerate(found) if text not in place), None)
         if stray is not None:
             raise DataError(
-                f"{path}: {role}, row {stray}: {found[stray]!r} is none of names; fix that row or names"
+                f"{path}: {role}, row {stray}: {found[stray]!r} is not in names; fix that row or names"
             )
         arrays[role] = np.array([place[text] for text in found], np.int64)
     return names
@@ -77,7 +77,7 @@ def _class_count(labels: NDArray[Any], role: str, rows: int, path: Path) -> int:
     if labels.ndim == 2:
         return int(labels.shape[1])
     if not labels.size or labels.ndim != 1:
-        return 0  # told where shapes are checked
+        return 0  # reported where shapes are checked
     try:
         given = GivenLabels.of(as_tensor(labels, f"{path}: {role}"), 1 << 62)
         return count_classes(given.values, rows)

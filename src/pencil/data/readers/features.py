@@ -36,8 +36,8 @@ FEATURE_ROLES: Mapping[str, tuple[str, ...]] = {
 }
 """What an array can be, and the names under which it is looked for in an ``.npz``."""
 
-_TELLING = ("labels", "test_features", "test_labels", "is_train")
-"""Roles by which a file shows that it is a labelled data set."""
+_LABELLED = ("labels", "test_features", "test_labels", "is_train")
+"""Roles that only a labelled data set has."""
 
 _BLOCK = 65536
 """Rows checked at once, so that a mapped file larger than memory is never held whole."""
@@ -58,8 +58,8 @@ def read_features(
             takes the place of the labels inside.
         keys: For an ``.npz`` whose arrays have names of their own: role to array name. The roles are those of
             ``FEATURE_ROLES``; an empty name leaves a role out.
-        on_error: Whether features or labels that are NaN or infinite are an error, or their rows left out and told as
-            ``skipped_rows``.
+        on_error: "error": features or labels that are NaN or infinite raise an error; "skip": their rows are left out
+            and listed in ``skipped_rows``.
 
     Returns:
         Train and, where there is one, test split: the test arrays, or the rows where is_train is false.
@@ -78,12 +78,12 @@ def read_features(
 
 
 def read_features_alone(path: Path, keys: Mapping[str, str] | None = None) -> Unlabelled | None:
-    """Features (N, D) of an ``.npy``, or of an ``.npz`` that tells nothing of labels or splits; None of another."""
+    """Features (N, D) of an ``.npy``, or of an ``.npz`` without labels and splits; None for other files."""
     if path.suffix.lower() == ".npz":
         found, asked = npz_keys(path), dict(keys or {})
-        telling = [name for role in _TELLING for name in (asked.get(role), *FEATURE_ROLES[role])]
+        labelled = [name for role in _LABELLED for name in (asked.get(role), *FEATURE_ROLES[role])]
         chosen = {role: _choose(found, role, asked.get(role), path) for role in ("features", "ids")}
-        if not chosen["features"] or set(telling) & set(found):
+        if not chosen["features"] or set(labelled) & set(found):
             return None
         arrays = {role: load_array(path, key) for role, key in chosen.items() if key}
     elif path.suffix.lower() == ".npy":
@@ -120,7 +120,7 @@ def _read_npz(path: Path, keys: dict[str, str], *, own_labels: bool) -> Arrays:
 
 
 def _choose(found: list[str], role: str, asked: str | None, path: Path) -> str | None:
-    """The array for a role; two that fit are never chosen between silently."""
+    """The array for a role; it is an error if two fit."""
     if asked:
         if asked not in found:
             raise DataError(f"{path}: no array {asked!r} for {role}; found {listed(found)}")
@@ -149,13 +149,13 @@ def _check_complete(
         )
     if chosen["is_train"] and chosen["test_features"]:
         raise DataError(
-            f"{path}: both {chosen['is_train']} and {chosen['test_features']} tell what to test on; "
+            f"{path}: both {chosen['is_train']} and {chosen['test_features']} say what to test on; "
             "leave one out: data.keys.is_train = '', or data.keys.test_features = '' and data.keys.test_labels = ''"
         )
 
 
 def _leave_out(arrays: Arrays) -> dict[str, str]:
-    """Take rows out of the arrays that are not finite; what was taken out. Other rows keep their numbers as ids."""
+    """Remove rows that are not finite; returns them with the reason. The others keep their numbers as ids."""
     skipped: dict[str, str] = {}
     for split in ("", "test_"):
         roles = [f"{split}{role}" for role in ("features", "labels", "ids")] + ([] if split else ["is_train"])
@@ -164,7 +164,7 @@ def _leave_out(arrays: Arrays) -> dict[str, str]:
             not {f"{split}features", f"{split}labels"} <= set(present)
             or len({arrays[role].shape[:1] for role in present}) > 1
         ):
-            continue  # there is no such split, or its arrays do not fit, which is told where they are checked
+            continue  # there is no such split, or its arrays do not fit, which is reported where they are checked
         good = _finite_rows(arrays[f"{split}features"]) & _finite_rows(arrays[f"{split}labels"])
         if good.all():
             continue
@@ -175,7 +175,7 @@ def _leave_out(arrays: Arrays) -> dict[str, str]:
 
 
 def _finite_rows(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """(N,) whether all numbers of a row are finite; what are no numbers are judged elsewhere."""
+    """(N,) whether all numbers of a row are finite; arrays that are not numbers are checked elsewhere."""
     if array.dtype.kind != "f" or not array.ndim:
         return np.ones(array.shape[:1], bool)
     blocks = [array[start : start + _BLOCK] for start in range(0, len(array), _BLOCK)]

@@ -1,4 +1,4 @@
-"""Folders of images, a folder per class, decoded row by row when they are asked for."""
+"""Folders of images, a folder per class, decoded row by row when they are needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ImageFiles:
         size: Height and width to resize to (bilinear), or None if all images have one size already.
         channels: 3 for RGB, 1 for grey.
         root: Folder of relative paths. Kept apart so that the paths can be the rows' ids, held once.
-        first: The row that tells the size of images where they are not resized.
+        first: The row that gives the size of all images where they are not resized.
     """
 
     paths: Sequence[str | Path]
@@ -123,7 +123,7 @@ def read_image_folder(
     """
     root = Path(root)
     if not root.is_dir():
-        raise DataError(f"{root}: not a folder")
+        raise DataError(f"{root}: not a folder; give the folder of the images")
     train, test = _split_folders(root, test_split)
     names = tuple(_entries(root / train, folders=True))
     if not names:
@@ -133,7 +133,7 @@ def read_image_folder(
 
 
 def read_images_alone(root: Path, size: int | None = None, channels: int = 3) -> Unlabelled | None:
-    """The images that lie in ``root`` itself, by name; None where it has folders, which name classes."""
+    """The images directly in ``root``, by name; None where it has folders, which are classes."""
     if not root.is_dir() or _entries(root, folders=True):
         return None
     ids = _named_as_images(root)
@@ -157,9 +157,11 @@ def _split_folders(root: Path, test_split: str | None) -> tuple[str, str | None]
 
 
 def _examples(root: Path, split: str, names: tuple[str, ...], size: int | None, channels: int) -> Examples:
-    strangers = sorted(set(_entries(root / split, folders=True)) - set(names))
-    if strangers:
-        raise DataError(f"{root / split}: class folders that train has not: {', '.join(strangers[:5])}")
+    unknown = sorted(set(_entries(root / split, folders=True)) - set(names))
+    if unknown:
+        raise DataError(
+            f"{root / split}: class folders that train does not have: {', '.join(unknown[:5])}; remove them"
+        )
     ids: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(names):
@@ -180,7 +182,7 @@ def _images(root: Path, folder: str) -> list[str]:
     nested = _entries(path, folders=True)
     if nested:
         raise DataError(
-            f"{path}: holds the folder {nested[0]}; images must lie directly in their class folder"
+            f"{path}: contains the folder {nested[0]}; put images directly into their class folder"
         )
     images = _named_as_images(path)
     if not images:
@@ -195,7 +197,7 @@ def _named_as_images(path: Path) -> list[str]:
 
 
 def _entries(path: Path, *, folders: bool) -> list[str]:
-    """Sorted names of folders or of files; hidden ones are other programs' business.
+    """Sorted names of folders or of files; hidden ones are ignored.
 
     scandir, because a stat for each of a million files takes minutes on a network disk.
     """
@@ -208,5 +210,5 @@ def _entries(path: Path, *, folders: bool) -> list[str]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads to itself; what is wrong with it is told where it is read
+    except OSError:  # a link that leads to itself; reading it reports the error
         return False

@@ -1,4 +1,4 @@
-"""IDX files, the format of MNIST, Fashion-MNIST and their kin, plain or gzipped."""
+"""IDX files, the format of MNIST and Fashion-MNIST, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_idx(root: str | Path, class_names: Sequence[str] | None = None) -> Spli
 
 
 def read_idx_array(path: str | Path) -> Tensor:
-    """One IDX array, its type and shape as its header says. Gzip is known by the content, not the name."""
+    """One IDX array, with type and shape from its header. Gzip is recognised by content, not by name."""
     path = Path(path)
     with open_plain(path) as file:
         packed = file.read(2) == _GZIP
@@ -71,7 +71,7 @@ def read_idx_array(path: str | Path) -> Tensor:
 def _read(
     stream: gzip.GzipFile | BinaryIO, file: BinaryIO, path: Path
 ) -> tuple[bytes, list[int], np.dtype[Any]]:
-    """Values, shape and type; as much is read as the header tells of, where the file accounts for it."""
+    """Values, shape and type. No more is read than the header announces and the file can hold."""
     head = stream.read(4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES or head[3] == 0:
         raise DataError(

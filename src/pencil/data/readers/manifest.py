@@ -30,7 +30,7 @@ from pencil.errors import DataError
 from pencil.stores import GivenLabels
 
 _MOST_VOTES = 1 << 28
-"""Rows times classes that are told by votes: every row holds a share for every class."""
+"""The most rows times classes with votes: every row then holds a share of every class."""
 
 
 def read_manifest(
@@ -57,8 +57,8 @@ def read_manifest(
         size: Height and width to resize images to, or None if all have one size already.
         channels: 3 for RGB, 1 for grey.
         test_split: The split to test on; by default the first of test, val, valid, validation in the table.
-        allow: Folders where images may lie besides ``root``, see ``pencil.places``.
-        on_error: Whether rows with something wrong are an error, or left out and told as ``skipped_rows``.
+        allow: Other folders where images may be, see ``pencil.places``.
+        on_error: "error": rows with mistakes raise an error; "skip": they are left out and listed in ``skipped_rows``.
 
     Returns:
         Train rows and, where there are any, test rows, in the table's order; ids are the paths as written.
@@ -98,7 +98,7 @@ def _class_names(rows: list[Row]) -> tuple[str, ...]:
 
 
 def _labels(rows: list[Row], index: Mapping[str, int], classes: int, path: Path) -> GivenLabels:
-    """Indices (N,), or distributions (N, C) as soon as one row goes by its votes."""
+    """Indices (N,), or distributions (N, C) as soon as one row has votes."""
     trusted = torch.tensor([row.trusted for row in rows]) if any(row.trusted for row in rows) else None
     by_votes = [bool(row.votes) and not (row.trusted and row.label) for row in rows]
     if not any(by_votes):

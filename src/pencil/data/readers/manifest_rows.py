@@ -23,7 +23,7 @@ _ROLES = ("path", "label", "split", "trusted", "votes")
 
 @dataclass(frozen=True)
 class Row:
-    """One example as the table tells it. ``label`` is "" or ``votes`` empty where the table says nothing."""
+    """One example of the table. ``label`` is "" and ``votes`` is empty where the table has none."""
 
     path: str
     label: str
@@ -106,15 +106,17 @@ def _check_columns(cells: Cells, path: Path) -> None:
     if isinstance(cells["path"], dict | bytes):
         raise DataError(f"{path}: column 'path' holds images, not their names{_other_way(['image'], path)}")
     if "votes" in columns and votes:
-        raise DataError(f"{path}: votes are told twice, by the columns votes and {votes[0]}; keep one kind")
+        raise DataError(
+            f"{path}: votes are given twice, in the columns votes and {votes[0]}; keep one of them"
+        )
 
 
 def _other_way(columns: Sequence[str], path: Path) -> str:
-    """Where such a table belongs, if it is no table of image files."""
+    """What to do with a table that is not one of image files."""
     if path.suffix.lower() == ".parquet":
         inside = {"image", "img", "features", "embedding"} & {name.lower() for name in columns}
-        return f"; its images or features are read after: pencil index {path} --out INDEX" if inside else ""
-    return "; numbers to learn from go into an .npz with X and y"
+        return f"; to read its images or features run: pencil index {path} --out INDEX" if inside else ""
+    return "; to train on numbers write an .npz with X and y"
 
 
 def has_labels(cells: Cells) -> bool:
@@ -123,10 +125,10 @@ def has_labels(cells: Cells) -> bool:
 
 
 def _parse_row(number: int, cells: Cells, class_names: Sequence[str] | None, problems: Problems) -> Row:
-    """One row, its problems noted; a problem's row still parses, so that the ones after it are found too."""
+    """One row; its problems are noted and parsing continues, so that later ones are found too."""
     if None in cells:
         problems.add(
-            number, "path", "the row has more or fewer cells than the header; quote cells with commas"
+            number, "path", "the row has more or fewer cells than the header; quote cells that contain commas"
         )
         return Row("", "", {}, "train", False)
     path, label, trusted = (cell_text(cells.get(column)) for column in ("path", "label", "trusted"))
@@ -168,7 +170,7 @@ def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
 
 
 def _pair(word: str) -> tuple[str, str]:
-    """Class and count; the last colon divides, for a class may have one in its name."""
+    """Class and count, separated by the last colon, since a class name may contain one."""
     name, colon, count = word.rpartition(":")
     if not colon or not name or not count:
         raise ValueError(f"{word!r} is not <class>:<count>")
@@ -189,24 +191,24 @@ def _counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
 
 
 def check_paths(rows: list[Row], folder: Path, allow: Sequence[str], problems: Problems) -> None:
-    """Every file is there, below its folder, and named once: a path is its row's id."""
+    """Check that every file exists, is inside its folder and is named once: a path is its row's id."""
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         before = first.setdefault(row.path, number)
         if row.path and before != number:
             problems.add(
-                number, "path", f"{row.path!r} is also in row {before}; tell several labels as votes"
+                number, "path", f"{row.path!r} is also in row {before}; write several labels as votes"
             )
         elif row.path and not stays_within(row.path, folder, allow):
             where = remedy(str(Path(os.path.normpath(folder.absolute() / row.path)).parent))
-            problems.add(number, "path", f"{row.path!r} lies outside {folder}; {where}")
+            problems.add(number, "path", f"{row.path!r} is outside {folder}; {where}")
         elif row.path and not is_file(folder / row.path):
             hint = "; paths are written with /" if "\\" in row.path else ""
             problems.add(number, "path", f"no file {row.path[:200]!r} in {folder}{hint}")
 
 
 def _check_lists(table: list[dict[str, Any]], rows: list[Row], problems: Problems) -> None:
-    """Lists of votes count by position: without class names, labels must be positions too."""
+    """Lists of votes are by position, so without class names labels must be positions too."""
     width = next((len(cells["votes"]) for cells in table if isinstance(cells.get("votes"), list)), None)
     if width is None:
         return
@@ -216,17 +218,19 @@ def _check_lists(table: list[dict[str, Any]], rows: list[Row], problems: Problem
         if isinstance(votes, list) and len(votes) != width:
             problems.add(number, "votes", f"{len(votes)} counts, where other rows have {width}")
         if row.label not in places:
-            problems.add(number, "label", f"{row.label!r} is no place in a list of votes; give class_names")
+            problems.add(
+                number, "label", f"{row.label!r} is no position in a list of votes; give class_names"
+            )
 
 
 def cell_text(value: Any) -> str:
-    """A cell as text; pandas writes what is missing as None or as a number that is none."""
+    """A cell as text; pandas writes missing values as None or NaN."""
     missing = value is None or (isinstance(value, float) and math.isnan(value))
     return "" if missing else str(value).strip()
 
 
 def class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:
-    """Index by name. Given names can also be told by number, but a class called "3" keeps its name."""
+    """Index by name. Given names can also be written as numbers, but a class named "3" keeps its name."""
     numbers = {str(number): number for number in range(len(names))} if given else {}
     return numbers | {name: number for number, name in enumerate(names)}
 

@@ -28,7 +28,7 @@ LEFTOVER_SECONDS = 24 * 3600  # after which what a killed process left is remove
 
 
 def default_folder() -> Path:
-    """Where shards are kept if nobody says: the user's cache folder."""
+    """Where shards are kept by default: the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(home) / "pencil" / "shards"
 
@@ -38,7 +38,7 @@ class ShardCache:
     """A folder of fetched shards.
 
     Attributes:
-        folder: Where they lie.
+        folder: The folder.
         limit: Their bytes together, at most; the one fetched last always stays.
     """
 
@@ -55,7 +55,7 @@ class ShardCache:
         return file
 
     def file(self, shard: Shard) -> Path:
-        """Where the shard lies, or would: another address or another content has another name."""
+        """The file of the shard, present or not; another address or other content has another name."""
         identity = hashlib.sha256(f"{shard.url} {shard.bytes} {shard.crc32}".encode()).hexdigest()[:16]
         return self.folder / f"{identity}-{re.sub(r'[^A-Za-z0-9._-]', '_', shard.name)[-80:]}"
 
@@ -79,7 +79,7 @@ class ShardCache:
                 status = file.stat()
                 if file.name.startswith(PARTIAL):
                     _remove_leftover(file, status.st_mtime)
-                elif OWN.match(file.name):  # the folder may hold other things, which are not ours to drop
+                elif OWN.match(file.name):  # the folder may hold other files, which are never removed
                     kept.append((status.st_mtime_ns, file, status.st_size))
                     total += status.st_size
         for _, file, size in sorted(kept):

@@ -37,7 +37,7 @@ class Recent(Generic[Value]):
         self._process = os.getpid()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of a key, made where it is not at hand."""
+        """The value of a key, made if it is not kept."""
         if self._process != os.getpid():
             self._values.clear()
             self._process = os.getpid()

@@ -37,7 +37,7 @@ class Shard:
     """One file of a data set.
 
     Attributes:
-        name: What it is called in ids and messages; no other shard of the index is called so.
+        name: Its name in ids and messages, unique in the index.
         url: Where it is: a path, relative to the folder that holds the index, or a remote address.
         rows: Examples in it.
         bytes: Its size.
@@ -127,7 +127,7 @@ class SplitIndex:
             return np.memmap(file, np.uint8, mode="c") if size else np.empty(0, np.uint8)
 
     def file(self, array: str) -> Path:
-        """Where an array lies."""
+        """The file of an array."""
         return self.folder / f"{self.name}-{array}.bin"
 
     def _mapped(self, array: str) -> Integers:
@@ -137,14 +137,14 @@ class SplitIndex:
             raise DataError(
                 f"{file}: {size} bytes for {rows} rows; the index is damaged, write it again: pencil index"
             )
-        # Copy on write: torch wants memory that it may write to, but nobody does.
+        # Copy on write: torch wants writable memory, but nothing writes to it.
         with open_plain(file) as plain:
             return np.memmap(plain, "<i8", mode="c") if rows else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Ids(Sequence[str]):
-    """``<shard>/<key>`` for every row, made when asked for."""
+    """``<shard>/<key>`` for every row, made when needed."""
 
     split: SplitIndex
 
@@ -162,10 +162,10 @@ class Ids(Sequence[str]):
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """A sharded data set as its index tells it.
+    """A sharded data set as described by its index.
 
     Attributes:
-        folder: Where the index lies.
+        folder: The folder of the index.
         format: What the shards are.
         kind: What the inputs are.
         classes: Class names, in the order of the labels.
@@ -212,7 +212,7 @@ class ShardIndex:
         return index
 
     def _check(self) -> None:
-        """Refuse, as ValueError, what no index says: names become parts of paths, numbers become sizes."""
+        """Raise ValueError for values that no index has: names become parts of paths, numbers become sizes."""
         _require("train" in self.splits and set(self.splits) <= {"train", "test"}, "splits", [*self.splits])
         _require(
             self.format in ("tar", "parquet") and self.kind in ("images", "features"), "format", self.format
@@ -245,7 +245,7 @@ class ShardIndex:
         return tuple(shard for split in self.splits.values() for shard in split.shards)
 
     def outside(self, allow: Sequence[str] = ()) -> list[str]:
-        """Where shards lie that are neither below the folder that holds the index nor at a place that is allowed."""
+        """The places of shards that are outside the folder that holds the index and all places that are allowed."""
         home = self.folder.absolute().parent
         far = [shard.url for shard in self.shards if is_remote(shard.url)]
         near = [shard.url for shard in self.shards if not is_remote(shard.url)]
@@ -255,7 +255,7 @@ class ShardIndex:
         ]
 
     def check_places(self, allow: Sequence[str] = ()) -> None:
-        """Refuse shards elsewhere, before anything is read or asked there: an index may come from anybody."""
+        """Refuse shards elsewhere before anything there is read or contacted: the index may not be trusted."""
         outside = self.outside(allow)
         if outside:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Examples from an index of shards: nothing is read before it is asked for."""
+"""Examples from an index of shards: nothing is read before it is needed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ShardInputs:
         split: The rows.
         files: Where the shards are.
         decoder: How images become tensors; None for features.
-        first: The row that tells the size of images where they are not resized.
+        first: The row that gives the size of all images where they are not resized.
     """
 
     index: ShardIndex
@@ -71,7 +71,7 @@ class ShardInputs:
 
     def fetch(self, indices: Tensor) -> Tensor:
         """Images (B, channels, H, W) uint8 or features (B, ...) of the rows numbered (B,)."""
-        places = indices.argsort()  # as they lie in their shards
+        places = indices.argsort()  # in the order of their shards
         values = [self._value(row) for row in indices[places].tolist()]
         batch = torch.empty(len(indices), *values[0].shape, dtype=values[0].dtype)
         for place, value in zip(places.tolist(), values, strict=True):
@@ -113,14 +113,14 @@ class ShardInputs:
             if isinstance(self._reader, TarReader):
                 return self._reader.read(shard, row)
             return self._reader.read(shard, position)
-        except Exception as error:  # pyarrow has errors of its own, and an index may say anything
+        except Exception as error:  # pyarrow has its own errors, and an index may hold anything
             raise DataError(
                 f"{self._name(row)}: cannot be read ({error}); {self.split.shards[shard].expected}: "
                 "restore the shard, then resume"
             ) from error
 
     def _name(self, row: int) -> str:
-        """What to call a row in a message."""
+        """The name of a row in messages."""
         shard, _ = self.split.place(row)
         return f"{self.split.shards[shard].name}, sample {self.split.key(row)!r}"
 
@@ -158,7 +158,7 @@ def read_shards(
         missing: Whether shards that are missing or cut off are an error, or passed over with a warning.
         cache: Where remote shards are kept; the user's cache folder by default.
         cache_bytes: How much they may take there.
-        allow: Folders and addresses where shards may lie, besides the folder around the index; see ``pencil.places``.
+        allow: Folders and addresses where shards may be besides the folder that holds the index, see ``pencil.places``.
 
     Returns:
         Rows in the order of the shards; ids are ``<shard>/<key>``.
@@ -198,7 +198,7 @@ def _report(absent: Problems, *, skip: bool) -> None:
         return
     raise DataError(
         f"{len(absent)} shards with {rows:,} rows are missing or damaged:\n  {listed}\nrestore them, index again, or "
-        "go on without their rows: --set data.missing_shards=skip"
+        "skip their rows: --set data.missing_shards=skip"
     )
 
 
@@ -207,7 +207,7 @@ def _examples(
 ) -> Examples:
     present = [number for number, shard in enumerate(split.shards) if shard not in absent and shard.rows]
     if not present:
-        raise DataError(f"{index.folder}: no rows of the {split.name} split are left")
+        raise DataError(f"{index.folder}: no rows of the {split.name} split are left; restore some shards")
     inputs = ShardInputs(index, split, files, decoder, first=_indices_of(split, present[0])[0])
     split.check_labels(len(index.classes))
     labels = GivenLabels(torch.from_numpy(split.labels), len(index.classes))

@@ -1,4 +1,4 @@
-"""Which shards are meant: files, folders, patterns, ranges in braces, addresses, and text files that list them."""
+"""Shards from arguments: files, folders, patterns, ranges in braces, addresses, and text files that list them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def list_shards(words: Sequence[str]) -> list[str]:
 
 
 def named(urls: Sequence[str]) -> list[Listed]:
-    """Shards with names: the last part of each address, or as many parts as tell all apart."""
+    """Shards with names: the last part of each address, or as many parts as make all names differ."""
     formats = {url: _format(url) for url in urls}
     if len(set(formats.values())) > 1:
-        raise DataError("some shards are tar, some Parquet; index them apart, or write them alike")
+        raise DataError("some shards are tar, some Parquet; index them separately")
     parts = [_bare(url).replace("://", "/").split("/") for url in urls]
     depth = next(
         size
@@ -66,8 +66,8 @@ def _format(url: str) -> Format:
         if _bare(url).lower().endswith(ending):
             return kind
     if re.search(r"\.(tar\.\w+|tgz)$", _bare(url).lower()):
-        raise DataError(f"{url}: compressed tar; unpack it to .tar, for rows are read where they lie in it")
-    raise DataError(f"{url}: neither .tar nor .parquet")
+        raise DataError(f"{url}: compressed tar; unpack it to .tar, because rows are read in place")
+    raise DataError(f"{url}: neither .tar nor .parquet; give shards in one of these formats")
 
 
 def _meant(word: str, folder: Path) -> Iterator[str]:

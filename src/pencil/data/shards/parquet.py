@@ -56,7 +56,7 @@ def _open(path: Path) -> Any:
 
 
 def _row_group(file: Any, group: int, columns: list[str]) -> Any:
-    """Some columns of a row group, read in pieces: a value stored once may stand in every row."""
+    """Some columns of a row group, read in pieces: a value stored once may be repeated in every row."""
     arrow: Any = need("pyarrow", extra="tables", purpose="read Parquet shards")
     # Not the sum over its columns: arrow ends the process where the metadata of a column is damaged.
     size = max(0, file.metadata.row_group(group).total_byte_size)

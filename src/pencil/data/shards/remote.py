@@ -1,4 +1,4 @@
-"""Remote addresses by fsspec: sizes, listings, whole files; patient with what may pass."""
+"""Remote addresses by fsspec: sizes, listings, whole files; with retries for temporary errors."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class CutOffError(OSError):
 
 
 def remote_size(url: str) -> int | None:
-    """The bytes of a remote file, None where its server does not say; FileNotFoundError where there is none."""
+    """The bytes of a remote file, None where its server does not report it; FileNotFoundError where there is none."""
     size = patiently(url, lambda: filesystem(url).info(url)["size"])
     return None if size is None else int(size)
 
 
 def remote_matches(url: str) -> list[str]:
-    """The addresses that fit a pattern, or lie in a folder."""
+    """The addresses that fit a pattern, or are in a folder."""
     system, scheme = filesystem(url), url.partition("://")[0]
     found: list[str] = patiently(url, lambda: system.glob(url))
     return sorted(name if is_remote(name) else f"{scheme}://{name}" for name in found)
@@ -51,7 +51,7 @@ def fetch(url: str, target: Path, check: Callable[[Path], None] = lambda _: None
 
 
 def patiently(url: str, action: Callable[[], Value]) -> Value:
-    """The action's answer, tried again after pauses while its error may pass. A missing file is missing at once."""
+    """The result of an action, repeated after pauses while its error may be temporary. A missing file fails at once."""
     for pause in (*PAUSES, None):
         try:
             return action()
@@ -65,7 +65,7 @@ def patiently(url: str, action: Callable[[], Value]) -> Value:
             if pause is None or not _may_pass(error):
                 tries = "" if pause is not None else f" after {len(PAUSES) + 1} tries"
                 raise DataError(
-                    f"{url}: cannot be fetched{tries} ({type(error).__name__}: {error})"
+                    f"{url}: cannot be fetched{tries} ({type(error).__name__}: {error}); check the address"
                 ) from error
             time.sleep(pause)
     raise AssertionError("the last try returns or raises")
@@ -88,7 +88,7 @@ def filesystem(url: str) -> Any:
 
 
 def _http_options() -> dict[str, Any]:
-    """No limit on the whole of a large file, only on silence; a server sends nobody anywhere else."""
+    """No limit on the whole of a large file, only on silence; redirects to other servers are not followed."""
     aiohttp = need("aiohttp", extra="remote", purpose="read http:// and https:// addresses")
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     return {"client_kwargs": {"timeout": timeout, "trace_configs": [_watching_redirects(aiohttp)]}}

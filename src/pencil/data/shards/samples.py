@@ -1,4 +1,4 @@
-"""What a sample of a shard may hold: an input and a label, told by extension or column. Nothing is ever unpickled."""
+"""What a sample of a shard may hold: an input and a label, found by extension or column. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PICKLES = frozenset({"pickle", "pkl", "pt", "pth", "pyd"})
 LABEL_BYTES = 1 << 20
 """The most a file that holds a label may have."""
 HEADER = 16384
-"""Bytes within which an ``.npy`` tells its shape; numpy itself refuses longer headers."""
+"""Bytes that the header of an ``.npy`` fits into; numpy itself refuses longer headers."""
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Where in a sample things are, where it is not where one would look first.
+    """Where input, label and id of a sample are, if not in the usual place.
 
     Attributes:
         label: Tar: the extension of the file with the label, or the field of the ``.json``. Parquet: its column.
         input: Tar: the extension of the input. Parquet: its column.
         id: Parquet: the column that names the rows.
-        ignore: Extensions of files in tar shards that are passed over.
+        ignore: Extensions of files in tar shards that are ignored.
     """
 
     label: str | None = None
@@ -62,7 +62,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Layout:
-    """What inputs look like; all of a data set must agree. Images may differ in size, so theirs says nothing."""
+    """What inputs look like; all of a data set must agree. Images may differ in size, so they have no shape."""
 
     kind: Kind
     shape: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ def npy_layout(head: bytes, size: int) -> Layout:
 
 
 def read_npy(content: bytes, layout: Layout, name: str) -> NDArray[Any]:
-    """The features an ``.npy`` holds, as the index said they would be."""
+    """The features an ``.npy`` holds, checked against the index."""
     try:
         npy_layout(content, len(content))
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
@@ -130,9 +130,11 @@ def read_npy(content: bytes, layout: Layout, name: str) -> NDArray[Any]:
 def refused(extension: str) -> str:
     """Why a file of a sample is not taken."""
     if extension.rpartition(".")[2] in PICKLES:
-        return f".{extension} is refused, for unpickling runs code; write labels as .cls, features as .npy"
+        return (
+            f".{extension} is refused, because unpickling runs code; write labels as .cls, features as .npy"
+        )
     known = ", ".join(sorted(IMAGES | TEXTS | {"npy"}))
-    return f".{extension} is unknown (known: {known}); pass it over with --ignore {extension}"
+    return f".{extension} is unknown (known: {known}); ignore it with --ignore {extension}"
 
 
 def integers(values: list[int]) -> Integers:

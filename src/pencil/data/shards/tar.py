@@ -34,7 +34,7 @@ from pencil.errors import DataError, PencilError
 from pencil.reading import open_plain
 
 BLOCK = 512  # of the tar format
-MOST_EMPTY = 100  # times that more is asked for after the last byte; a whole tar needs two
+MOST_EMPTY = 100  # reads after the last byte; a complete tar needs two
 _OUTSIDE = re.compile(r"^[/\\]|(^|[/\\])\.\.([/\\]|$)")
 
 
@@ -84,7 +84,7 @@ class _Counted:
     def read(self, size: int) -> bytes:
         block = self._file.read(size)
         self._empty += not block
-        if self._empty > MOST_EMPTY:  # tarfile goes on to the end that a header claims, were it years away
+        if self._empty > MOST_EMPTY:  # tarfile reads on to the end that a header claims, however far
             raise EOFError("a file in it is longer than the tar")
         self.count += len(block)
         self.crc32 = zlib.crc32(block, self.crc32)
@@ -103,8 +103,8 @@ def _files(tar: tarfile.TarFile, fields: Fields, scan: Scan) -> Iterator[_File]:
             continue
         if not member.isreg() or member.issparse() or not stem or _OUTSIDE.search(member.name):
             scan.problems.append(
-                f"{member.name!r} is no plain file named <key>.<extension>; leave links, devices and names that lead "
-                "elsewhere out of the tar"
+                f"{member.name!r} is not a plain file named <key>.<extension>; leave out links, devices and names "
+                "that lead elsewhere"
             )
             continue
         content = _content(tar, member, extension.lower(), fields)
@@ -112,7 +112,7 @@ def _files(tar: tarfile.TarFile, fields: Fields, scan: Scan) -> Iterator[_File]:
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, extension: str, fields: Fields) -> bytes:
-    """The beginning of a file where it tells something: nothing is ever extracted to disk."""
+    """The beginning of a file where it is needed; nothing is ever extracted to disk."""
     limit = LABEL_BYTES + 1 if extension in (*TEXTS, fields.label) else HEADER if extension == "npy" else 0
     file = tar.extractfile(member) if limit else None
     return file.read(min(limit, member.size)) if file else b""
@@ -173,7 +173,7 @@ def _label(sample: dict[str, _File], fields: Fields) -> str:
     if "json" in sample:
         return label_in_json(sample["json"].content, name)
     wanted = "cls" if fields.label is None else fields.label
-    raise ValueError(f"it has no label: no .{wanted} and no .json; say where it is with --label-field")
+    raise ValueError(f"it has no label: no .{wanted} and no .json; name its place with --label-field")
 
 
 def _layout(file: _File) -> Layout:
@@ -191,7 +191,9 @@ class TarReader:
         """The bytes of a row's input."""
         size, offset = int(self._split.sizes[row]), int(self._split.offsets[row])
         if not 0 <= offset <= offset + size <= self._split.shards[shard].bytes:
-            raise DataError(f"the index says that it has {size} bytes at {offset}, which the shard has not")
+            raise DataError(
+                f"the index has it at {offset} with {size} bytes, outside the shard; write the index again"
+            )
         content = os.pread(self._files.descriptor(shard), size, offset)
         if len(content) != size:
             raise DataError(f"cut off: {len(content)} of {size} bytes are there")

@@ -29,12 +29,12 @@ from pencil.errors import DataError, PencilError
 from pencil.places import is_remote
 from pencil.stores.given import SPARE_CLASSES
 
-SHOWN = 10  # mistakes told at once
+SHOWN = 10  # mistakes in one message
 CHUNK = 1 << 20  # labels renumbered at once
 Given = TypeVar("Given")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Tell = Callable[[int, int, int], None]
-"""Hears shards done, shards in all, rows so far."""
+"""Called with shards done, all shards, and rows so far."""
 
 
 def write_index(
@@ -52,7 +52,7 @@ def write_index(
         out: The index; it must not exist yet.
         fields: Where labels and inputs are.
         workers: Shards read at once.
-        tell: Hears how far it is.
+        tell: Called with the progress.
     """
     if out.exists():
         raise DataError(f"--out {out}: exists already; remove it or choose another folder")
@@ -106,13 +106,13 @@ def _scan(listed: Listed, fields: Fields) -> Scan:
 
 
 def in_order(
-    function: Callable[[Given], Answer], items: Iterable[Given], workers: int = 1
-) -> Iterator[Answer]:
-    """The function's answers, computed by several threads a little ahead of who asks."""
+    function: Callable[[Given], Result], items: Iterable[Given], workers: int = 1
+) -> Iterator[Result]:
+    """The function's results, computed by several threads a little ahead of the consumer."""
     if workers == 1:
         yield from map(function, items)
         return
-    waiting: deque[Future[Answer]] = deque()
+    waiting: deque[Future[Result]] = deque()
     # Threads: reading, fetching and checksums, where the time goes, run beside one another.
     with ThreadPoolExecutor(workers) as pool:
         left = iter(items)
@@ -145,7 +145,7 @@ class _Building:
     problems: list[str] = field(default_factory=list)
 
     def add(self, split: str, listed: Listed, scan: Scan) -> None:
-        """Append a shard; its mistakes are kept until there are enough to tell."""
+        """Append a shard; its mistakes are collected until there are enough for a message."""
         self._check_layout(listed, scan)
         self.problems += [f"{listed.name}: {problem}" for problem in scan.problems]
         if len(self.problems) >= SHOWN:
@@ -217,7 +217,7 @@ class _Building:
 
 
 def _portable(path: str, out: Path) -> str:
-    """Relative where shards lie beside the index or below, so that both can move together; else absolute."""
+    """Relative where shards are beside the index or below, so that both can move together; else absolute."""
     home = os.path.realpath(out.parent)
     real = os.path.realpath(path)
     return os.path.relpath(real, home) if Path(real).is_relative_to(home) else real
@@ -249,10 +249,10 @@ def class_table(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], 
 
 def check_test_classes(labels: Sequence[str], known: int) -> None:
     """Refuse classes that only test shards have; ``labels`` begins with the ``known`` of the training shards."""
-    strangers = [label for label in labels[known:] if not _is_number(label)]
-    if strangers:
+    unknown = [label for label in labels[known:] if not _is_number(label)]
+    if unknown:
         raise DataError(
-            f"--test: classes that the training shards have not: {', '.join(sorted(strangers)[:5])}"
+            f"--test: classes that the training shards do not have: {', '.join(sorted(unknown)[:5])}; fix their labels"
         )
 
 

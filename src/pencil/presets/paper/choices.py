@@ -24,10 +24,12 @@ LAMBDA_DROPS = (
 WHOLE_BATCHES = (
     "Batches differ in size by at most one; the program's last one is smaller and moves its labels further."
 )
-PRECISION = "Mixed precision (bf16) for speed; the paper does not say. --set train.precision=fp32 for none."
+PRECISION = (
+    "Mixed precision (bf16) for speed; the paper does not specify it. --set train.precision=fp32 for none."
+)
 PRETRAINED = (
     "ImageNet weights: torchvision's IMAGENET1K_V1, those of the paper's year. Behind their first batch norm it "
     "matters little that inputs are not divided by a deviation."
 )
-TEST_CROP = "Test images are resized likewise and cut in the middle; the paper does not say."
+TEST_CROP = "Test images are resized likewise and cropped in the centre; the paper does not specify it."
 WORKERS = "Eight processes decode images ahead; they change no result."
