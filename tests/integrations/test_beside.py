@@ -9,8 +9,8 @@ from pencil.integrations.beside import (
     load_label_file,
     require_fit,
     save_label_file,
+    set_clock,
     survey_rows,
-    tell_time,
 )
 from pencil.methods import Forward
 
@@ -22,13 +22,13 @@ def learner_of(method=None, store="dense"):
 
 
 def test_several_processes_are_refused():
-    with pytest.raises(ConfigError, match="4 processes would each learn labels of their own"):
+    with pytest.raises(ConfigError, match="4 processes would each learn their own labels"):
         require_fit(learner_of(), None, epochs=13, processes=4)
 
 
 def test_the_clock_runs_within_an_epoch():
     learner = learner_of()
-    tell_time(learner, 3, 1, 4)
+    set_clock(learner, 3, 1, 4)
     assert learner.epoch == 3.25
     assert learner.learning_rate == pytest.approx(0.1 * (1 - 2.25 / 10))
 
@@ -79,13 +79,13 @@ def test_a_survey_that_misses_rows_is_refused():
     learner, network = learner_of(Forward()), torch.nn.Linear(3, 3)
     learner.epoch = 1.0
     once = iter([(torch.eye(3).repeat(4, 1), torch.arange(12))])  # empty when the method looks again
-    with pytest.raises(DataError, match="0 of 12 rows were shown"):
+    with pytest.raises(DataError, match="got 0 of 12 rows"):
         survey_rows(learner, network, network, lambda: once)
 
 
 def test_a_survey_that_is_not_finite_is_not_believed():
     learner = learner_of(Forward())
-    tell_time(learner, 1)
+    set_clock(learner, 1)
     batches = [(torch.full((12, 3), torch.nan), torch.arange(12))]
     with pytest.raises(NotFiniteError, match="survey: the network's predictions are not finite"):
         survey_rows(learner, torch.nn.Identity(), torch.nn.Identity(), lambda: batches)

@@ -123,7 +123,7 @@ def test_the_module_may_keep_its_own_learning_rate(make_parts, tmp_path):
 def test_a_checkpoint_of_other_labels_is_refused(make_parts):
     parts = make_parts()
     other = LabelLearner(Pencil(label_rate=6.0), torch.arange(10), parts.learner.phases)
-    with pytest.raises(RunError, match="resume with the data and method it began with"):
+    with pytest.raises(RunError, match="resume with the same data and method"):
         LabelCallback(parts.learner).load_state_dict(LabelCallback(other).state_dict())
 
 
@@ -143,7 +143,7 @@ def test_another_number_of_epochs_is_noticed(make_parts, tmp_path):
     parts = make_parts()
     phases = three_phases(1, 0, 0, learning_rate=0.1, finetune_rate=0.1)
     learner = LabelLearner(CrossEntropy(), parts.learner.given, phases)
-    with pytest.warns(UserWarning, match="plans 2 epochs, the phases 1"):
+    with pytest.warns(UserWarning, match="Trainer runs 2 epochs but the phases add up to 1; make them equal"):
         trainer_of([LabelCallback(learner)], tmp_path, max_epochs=2).fit(
             Net(parts.network, learner), Loader(parts)
         )

@@ -1,1 +1,1 @@
-"""pencil inside other trainers, one file per trainer. Nothing but the command line imports this room."""
+"""Adapters for other trainers, one module each. No other part of the package imports them."""

@@ -1,7 +1,7 @@
-"""A ``LabelLearner`` beside somebody else's trainer: what the adapters for Lightning, Transformers and skorch share.
+"""What the adapters for Lightning, Transformers and skorch share: a ``LabelLearner`` in another trainer's loop.
 
-The trainer owns network, data and optimiser. It has to do four things for the learner: ask it for the loss, tell it the
-time before a step and the end of a step, and keep its state.
+The trainer owns network, data and optimiser. An adapter does four things for the learner: it calls its loss, sets its
+clock before a step, calls its ``step`` after one, and stores its state.
 """
 
 from __future__ import annotations
@@ -25,32 +25,36 @@ from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
 
 LABELS_FILE = "pencil_labels.safetensors"
 Batches = Iterable[tuple[Any, Tensor]]
-"""(inputs, rows (B,)): every row once, as the network sees it in evaluation."""
+"""(inputs, indices (B,)): every row once, as the network receives it in evaluation."""
 
 
 def require_fit(learner: LabelLearner, survey: Batches | None, *, epochs: int | None, processes: int) -> None:
-    """Refuse what would go wrong in silence; warn where the trainer's plan is not the learner's.
+    """Refuse what would silently give wrong labels; warn if trainer and phases differ in their number of epochs.
 
     Args:
         learner: The labels.
         survey: Batches for methods that look at all rows together.
-        epochs: How many the trainer will train; None where it does not know.
-        processes: How many it trains in.
+        epochs: How many the trainer will run; None if unknown.
+        processes: How many processes train.
     """
     name = learner.method.name
     if processes > 1:
         raise ConfigError(
-            f"{processes} processes would each learn labels of their own; use one, or torchrun -m pencil train"
+            f"{processes} processes would each learn their own labels; use one, or torchrun -m pencil train"
         )
     if learner.method.mixing() is not None:
-        raise ConfigError(f"method {name!r} mixes examples, which pencil's own loop does; use pencil train")
+        raise ConfigError(
+            f"method {name!r} mixes examples, which requires pencil's own loop; use pencil train"
+        )
     if survey is None and _surveys_predictions(learner):
         raise ConfigError(
             f"method {name!r} looks at all rows before some epochs; give survey= batches of (inputs, indices)"
         )
     planned = total_epochs(learner.phases)
     if epochs is not None and epochs != planned:
-        warnings.warn(f"the trainer plans {epochs} epochs, the phases {planned}", stacklevel=3)
+        warnings.warn(
+            f"Trainer runs {epochs} epochs but the phases add up to {planned}; make them equal", stacklevel=3
+        )
 
 
 def _surveys_predictions(learner: LabelLearner) -> bool:
@@ -60,13 +64,13 @@ def _surveys_predictions(learner: LabelLearner) -> bool:
     )
 
 
-def tell_time(learner: LabelLearner, epoch: int, done: int = 0, steps: int = 1) -> None:
-    """Set the clock before an optimiser step: ``done`` of the epoch's ``steps`` are taken."""
+def set_clock(learner: LabelLearner, epoch: int, done: int = 0, steps: int = 1) -> None:
+    """Set the learner's clock before an optimiser step, after ``done`` of the epoch's ``steps``."""
     learner.epoch = epoch + done / steps
 
 
 def set_rates(optimizers: Iterable[Optimizer], rate: float) -> None:
-    """Give every group of parameters this learning rate."""
+    """Set the learning rate of every group of parameters."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -78,31 +82,31 @@ def survey_rows(
     forward: Callable[[Any], Tensor],
     batches: Callable[[], Batches],
 ) -> None:
-    """Let the learner look at all rows, where it is due before this epoch.
+    """Run the method's survey of all rows, if one is due before this epoch.
 
     Args:
-        learner: The labels; its clock stands at the beginning of an epoch.
-        network: Put into evaluation while it looks.
+        learner: The labels; its clock is at the start of an epoch.
+        network: The network, which is in evaluation mode during the survey.
         forward: Inputs to logits (B, C).
-        batches: All rows, as often as asked for.
+        batches: Returns all rows each time it is called.
     """
 
     def look() -> Iterator[tuple[Tensor, Tensor]]:
         seen = 0
         with _evaluating(network):
-            for inputs, rows in batches():
+            for inputs, indices in batches():
                 with torch.no_grad():
                     logits = forward(inputs)
-                seen += len(rows)
+                seen += len(indices)
                 probs = logits.float().softmax(dim=-1).cpu()
                 if not is_finite(probs):
                     raise NotFiniteError(
                         "survey: the network's predictions are not finite; lower the learning rate"
                     )
-                yield rows.cpu(), probs
+                yield indices.cpu(), probs
         if seen != len(learner.given):
             raise DataError(
-                f"survey: {seen} of {len(learner.given)} rows were shown; give a loader of all rows, no iterator"
+                f"survey: got {seen} of {len(learner.given)} rows; give a loader of all rows, not an iterator"
             )
 
     learner.survey(look)
@@ -110,7 +114,7 @@ def survey_rows(
 
 @contextlib.contextmanager
 def _evaluating(network: nn.Module) -> Iterator[None]:
-    """In evaluation; afterwards every module is in the mode it was in."""
+    """Evaluation mode; afterwards every module returns to its former mode."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
     try:
@@ -121,18 +125,18 @@ def _evaluating(network: nn.Module) -> Iterator[None]:
 
 
 def label_state(learner: LabelLearner) -> dict[str, Tensor]:
-    """All that the learner knows, as tensors that are not copied; the trainer keeps the time."""
+    """The learner's state as tensors, not copied, without its clock: the trainer has its own."""
     rows = {f"rows/{name}": value for name, value in learner.store.state().items()}
     return rows | {f"shared/{name}": value for name, value in learner.shared.items()}
 
 
 def load_label_state(learner: LabelLearner, state: Mapping[str, Tensor]) -> None:
-    """Put it back, into a learner of the same labels, method and store."""
+    """Restore a state into a learner of the same labels, method and store."""
     now = label_state(learner)
     found, wanted = ({name: tuple(value.shape) for name, value in each.items()} for each in (state, now))
     if found != wanted:
         raise RunError(
-            f"the checkpoint holds labels {found}, the learner {wanted}; resume with the data and method it began with"
+            f"the checkpoint has labels {found}, the learner {wanted}; resume with the same data and method"
         )
     for name, value in learner.store.state().items():
         value.copy_(state[f"rows/{name}"])
@@ -140,13 +144,13 @@ def load_label_state(learner: LabelLearner, state: Mapping[str, Tensor]) -> None
 
 
 def save_label_file(learner: LabelLearner, path: Path) -> None:
-    """The state as safetensors."""
+    """Save the state as safetensors."""
     with replacing(path) as partial:
         save_file({name: value.contiguous() for name, value in label_state(learner).items()}, partial)
 
 
 def load_label_file(learner: LabelLearner, path: Path) -> None:
-    """The state from safetensors."""
+    """Load the state from safetensors."""
     if not path.exists():
-        raise RunError(f"{path} is missing; the checkpoint was not taken with these labels")
+        raise RunError(f"{path} is missing; resume from a checkpoint that was saved with labels")
     load_label_state(learner, load_file(path))

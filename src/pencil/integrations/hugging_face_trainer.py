@@ -28,8 +28,8 @@ from pencil.integrations.beside import (
     load_label_file,
     require_fit,
     save_label_file,
+    set_clock,
     survey_rows,
-    tell_time,
 )
 
 transformers = need("transformers", extra="transformers", purpose="learn labels in Hugging Face's Trainer")
@@ -132,7 +132,7 @@ class _Timer(transformers.TrainerCallback):  # type: ignore[misc, name-defined] 
     def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
         trainer = self.trainer
         epoch, done = divmod(state.global_step, self.steps)
-        tell_time(trainer.learner, epoch, done, self.steps)
+        set_clock(trainer.learner, epoch, done, self.steps)
         if not done:
 
             def forward(inputs: Any) -> Tensor:

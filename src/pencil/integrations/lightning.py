@@ -27,9 +27,9 @@ from pencil.integrations.beside import (
     label_state,
     load_label_state,
     require_fit,
+    set_clock,
     set_rates,
     survey_rows,
-    tell_time,
 )
 
 Callback: Any = need(
@@ -70,7 +70,7 @@ class LabelCallback(Callback):  # type: ignore[misc]  # a base that mypy does no
         batches = trainer.num_training_batches
         steps = -(-int(batches) // together) if math.isfinite(batches) else 0
         done = batch_idx // together if steps else 0
-        tell_time(self.learner, trainer.current_epoch, done, steps or 1)
+        set_clock(self.learner, trainer.current_epoch, done, steps or 1)
         if not batch_idx:
             survey_rows(
                 self.learner, pl_module, lambda inputs: _logits(trainer, inputs), lambda: self.survey or ()

@@ -1,4 +1,4 @@
-"""PENCIL as a scikit-learn estimator (extra ``sklearn``); the engine's own loop does the training, in memory.
+"""PENCIL as a scikit-learn estimator (extra ``sklearn``), trained in memory by the engine's own loop.
 
     classifier = PencilClassifier(random_state=0).fit(features, noisy_labels)
     classifier.predict(new_features)
@@ -53,8 +53,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         head: The network over features: ``linear``, or ``mlp`` with hidden layers.
         hidden: The widths of the hidden layers of ``mlp``.
         module: A network of your own in place of ``head``, for inputs (N, ...) of any shape: a ``torch.nn.Module``,
-            copied for each fit, or a function that builds one from (shape of one input, C). Its output are logits
-            (B, C).
+            copied for each fit, or a function that builds one from (shape of one input, C). It returns logits (B, C).
         epochs: Of the phases backbone, correction and finetune.
         learning_rate: The network's; a number or a schedule.
         batch_size: Examples per step.
@@ -65,7 +64,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         method: Another method in place of PENCIL and its three knobs, such as ``pencil.CrossEntropy()``.
         normalize: What is removed from the inputs: ``auto`` (mean and deviation), ``mean`` or ``none``.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        random_state: An int decides everything random.
+        random_state: An int makes the training reproducible.
         verbose: Whether to print a line per epoch.
 
     Attributes:
@@ -126,9 +125,9 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Args:
             X: The inputs.
             y: The labels: numbers or strings.
-            sample_weight: (N,) how much each row counts for the network, in any unit; a row of weight 0 teaches
-                nothing, but gets a label like all others.
-            trusted: (N,) bool, rows whose label is known to be right and stays.
+            sample_weight: (N,) the weight of each row in the network's loss, in any unit; a row of weight 0 does not
+                train the network, but still gets a label.
+            trusted: (N,) bool, rows whose label is verified and never changes.
         """
         check_parameters(self.get_params(deep=False))
         inputs, labels = validation.validate_data(self, X, y, allow_nd=self.module is not None)
@@ -163,7 +162,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return labels
 
     def _weights(self, sample_weight: ArrayLike, inputs: NDArray[Any], given: NDArray[Any]) -> Tensor:
-        """(N,) float32 with mean 1: their unit must not change the learning rate, and with it the labels."""
+        """(N,) float32 with mean 1, so that their unit does not change the learning rate and the labels."""
         values = validation._check_sample_weight(
             sample_weight, inputs, dtype=np.float64, ensure_non_negative=True
         )
@@ -233,7 +232,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
 @dataclass(frozen=True)
 class ArrayInputs:
-    """Inputs (N, ...) in a NumPy array, taken as numbers whatever their type; it may be mapped and read-only."""
+    """Inputs (N, ...) in a NumPy array of any numeric type, which may be memory-mapped and read-only."""
 
     values: NDArray[Any]
 

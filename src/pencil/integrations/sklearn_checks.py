@@ -1,4 +1,4 @@
-"""What the parameters of the scikit-learn estimator may be. scikit-learn wants them checked in ``fit``."""
+"""Checks of the scikit-learn estimator's parameters, which scikit-learn requires in ``fit``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InputError(DataError, ValueError):
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Refuse the first parameter that cannot be, with what it may be."""
+    """Refuse the first wrong parameter, and name the allowed values."""
     for name, value in parameters.items():
         allowed, words = _RULES.get(name, _ANYTHING)
         if not allowed(value):

@@ -26,9 +26,9 @@ from pencil.integrations.beside import (
     label_state,
     load_label_state,
     require_fit,
+    set_clock,
     set_rates,
     survey_rows,
-    tell_time,
 )
 from pencil.methods import Method
 
@@ -130,10 +130,10 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
         """(inputs, labels) as skorch expects them; sets the learner's clock before each."""
         learner = self.learner_
         epoch = len(self.history) - 1  # on_epoch_begin has opened this one's
-        tell_time(learner, epoch)
+        set_clock(learner, epoch)
         survey_rows(learner, self.module_, self.infer, self._survey)
         for done, (inputs, labels, indices) in enumerate(iterator):
-            tell_time(learner, epoch, done, len(iterator))
+            set_clock(learner, epoch, done, len(iterator))
             if self.phase_rate:
                 set_rates([self.optimizer_], learner.learning_rate)
             self._indices = indices
