@@ -298,7 +298,7 @@ def _odd_files() -> Iterator[Case]:
     yield _case("a device", lambda path: path.symlink_to("/dev/zero"), "error")
     yield _case("a random device", lambda path: path.symlink_to("/dev/urandom"), "error")
     yield _case("a socket", listening, "error")
-    yield _case("a folder", Path.mkdir, "error", tells=r"b: holds the folder bad.png")
+    yield _case("a folder", Path.mkdir, "error", tells=r"b: contains the folder bad.png")
     yield _case("a link out of the tree", outside, "works")
     yield _case("a link to nothing", lambda path: path.symlink_to("gone.png"), "error")
     yield _case("a link to itself", lambda path: path.symlink_to(path.name), "error")

@@ -97,7 +97,7 @@ def _judge_error(case: Case, message: str) -> str | None:
         return f"should work: {message}"
     if not re.search(case.tells, message):
         return f"does not tell {case.tells!r}: {message}"
-    return None if re.search(r";|\bmend\b", message) else f"has no remedy: {message}"
+    return None if re.search(r";|\bfix\b", message) else f"has no remedy: {message}"
 
 
 def read(case: Case, path: Path) -> None:
