@@ -61,7 +61,7 @@ class Stretches:
         self._since = 0.0
         self.loop: Loop | None = None
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """At the end of a stretch, note its time and begin the next one."""
         if event.kind != "step" or event.step % self._steps:
             return

@@ -114,7 +114,7 @@ class TakeTurns:
         self._steps = bare
         self._since = time.perf_counter()
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Note the time of our step, then run and time a bare one."""
         if event.kind == "step":
             self.ours.append(time.perf_counter() - self._since)

@@ -157,8 +157,8 @@ class Turning(Loop):
 
     turns: Turns
 
-    def _tell(self, kind: Any, **values: Any) -> None:
-        super()._tell(kind, **values)
+    def _emit(self, kind: Any, **values: Any) -> None:
+        super()._emit(kind, **values)
         if kind == "step":
             self.turns.step_done()
 

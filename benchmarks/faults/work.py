@@ -92,7 +92,7 @@ class Notes:
         self.begun = -1
         self._stop_at = stop_at
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Take note."""
         if event.kind == "begin":
             self.begun = event.step

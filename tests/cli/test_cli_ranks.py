@@ -1,12 +1,14 @@
-"""What one of several ranks finds ends all of them under a real torchrun, and is told once."""
+"""What one of several ranks finds ends all of them under a real torchrun, and is printed once."""
 
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from pencil.cli import ranks
+from support.ranks import meeting_points
 
 pytestmark = pytest.mark.ranks
 
@@ -62,6 +64,26 @@ def test_one_process_waits_for_nobody(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.setattr(ranks, "_store", pytest.fail)
-    ranks.until_told()
-    with ranks.told():
+    ranks.exit_after_main(2)
+    with ranks.printing_for_all():
         pass
+
+
+def test_other_ranks_exit_with_the_code_once_the_main_one_has_printed(monkeypatch):
+    happened = []
+
+    def other():
+        try:
+            ranks.exit_after_main(3)
+        except SystemExit as end:
+            happened.append(end.code)
+
+    with meeting_points(1) as [point]:
+        for name, value in {**point, "RANK": "1", "WORLD_SIZE": "2"}.items():
+            monkeypatch.setenv(name, value)
+        waiting = threading.Thread(target=other)
+        waiting.start()
+        with ranks.printing_for_all():
+            happened.append("printed")
+        waiting.join()
+    assert happened == ["printed", 3]

@@ -196,7 +196,7 @@ def test_a_signal_stops_with_a_checkpoint_and_resume_finishes(pencil, points, tm
         if event.kind == "step" and event.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    listener = SimpleNamespace(hear=interrupt, close=lambda: None)
+    listener = SimpleNamespace(handle=interrupt, close=lambda: None)
     monkeypatch.setattr("pencil.cli.progress.progress", lambda: listener)
     out = tmp_path / "a run"
     stopped = pencil("train", points, "--out", out, "--epochs", "1,6,1", "--json")

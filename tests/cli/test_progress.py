@@ -50,9 +50,9 @@ def test_a_restored_checkpoint_is_named_and_the_bar_takes_the_new_plan(monkeypat
     assert "25 %" in last
     assert "restored best" in last
     lines = Lines()
-    lines.hear(epoch(5))
-    lines.hear(restored)
-    lines.hear(step(5))
+    lines.handle(epoch(5))
+    lines.handle(restored)
+    lines.handle(step(5))
     assert "restored best" in capsys.readouterr().err
 
 
@@ -68,11 +68,11 @@ def test_time_left(seconds, text):
 
 def test_a_line_waits_for_the_step_that_tells_the_time_left(capsys):
     lines = Lines()
-    lines.hear(step(0, "begin"))
-    lines.hear(step(1))
-    lines.hear(epoch(2))
+    lines.handle(step(0, "begin"))
+    lines.handle(step(1))
+    lines.handle(epoch(2))
     assert capsys.readouterr().err == ""
-    lines.hear(step(2))
+    lines.handle(step(2))
     out, err = capsys.readouterr()
     assert out == ""
     assert err == f"correction  {describe_epoch(epoch(2))}  0:05 left\n"
@@ -84,8 +84,8 @@ def test_quick_epochs_are_thinned_but_the_last_is_always_told(capsys, monkeypatc
     monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
     lines = Lines()
     for number in (2, 4, 6, 8, 10):
-        lines.hear(epoch(number, epoch=number))
-        lines.hear(step(number))
+        lines.handle(epoch(number, epoch=number))
+        lines.handle(step(number))
     told = re.findall(r"epoch (\d+)", capsys.readouterr().err)
     assert told == ["2", "8", "10"]
 
@@ -100,7 +100,7 @@ def drawn(monkeypatch, width, events):
     )
     bar = Bar()
     for event in events:
-        bar.hear(event)
+        bar.handle(event)
     bar.close()
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
 

@@ -26,7 +26,7 @@ def epoch(step, **values):
 def test_numbers_of_epochs_are_told(tmp_path):
     tracker = Kept(tmp_path)
     for event in (Event("begin", 0), epoch(8), Event("step", 9, {"loss": 3.0}), epoch(16, labels_changed=2)):
-        tracker.hear(event)
+        tracker.handle(event)
     assert tracker.lines == [(8, {"loss": 1 / 8}), (16, {"loss": 1 / 16, "labels_changed": 2})]
 
 
@@ -34,10 +34,10 @@ def test_a_resumed_run_goes_on_under_its_name_and_says_nothing_twice(tmp_path):
     first = Kept(tmp_path)
     assert first.name_before is None
     for step in (8, 16, 24):
-        first.hear(epoch(step))
+        first.handle(epoch(step))
     again = Kept(tmp_path)  # from a checkpoint at step 12, say
     for step in (16, 24, 32):
-        again.hear(epoch(step))
+        again.handle(epoch(step))
     assert again.name_before == "run-1"
     assert [step for step, _ in again.lines] == [32]
 

@@ -15,7 +15,7 @@ class Notes:
     def __init__(self):
         self.events, self.closed = [], False
 
-    def hear(self, event):
+    def handle(self, event):
         self.events.append(event)
 
     def close(self):
@@ -25,15 +25,15 @@ class Notes:
 def write_epochs(path, steps, **options):
     lines = JsonLines(path, **options)
     for step in steps:
-        lines.hear(Event("epoch", step, {"loss": step / 3}))
+        lines.handle(Event("epoch", step, {"loss": step / 3}))
     lines.close()
 
 
 def test_every_listener_hears_every_event_in_order_and_is_closed():
     listeners = [Notes(), Notes()]
     events = Events(listeners)
-    events.tell("begin", 0)
-    events.tell("epoch", 5, loss=0.5)
+    events.emit("begin", 0)
+    events.emit("epoch", 5, loss=0.5)
     events.close()
     for notes in listeners:
         assert notes.events == [Event("begin", 0), Event("epoch", 5, {"loss": 0.5})]
@@ -42,9 +42,9 @@ def test_every_listener_hears_every_event_in_order_and_is_closed():
 
 def test_epochs_become_lines_at_once_and_other_events_none(tmp_path):
     lines = JsonLines(tmp_path / "metrics.jsonl")
-    lines.hear(Event("begin", 0))
-    lines.hear(Event("step", 1, {"seconds_left": None}))
-    lines.hear(Event("epoch", 2, {"loss": 1 / 3, "phase": "backbone"}))
+    lines.handle(Event("begin", 0))
+    lines.handle(Event("step", 1, {"seconds_left": None}))
+    lines.handle(Event("epoch", 2, {"loss": 1 / 3, "phase": "backbone"}))
     expected = [{"step": 2, "loss": 1 / 3, "phase": "backbone"}]
     assert read_json_lines(tmp_path / "metrics.jsonl") == expected  # before anything is closed
     lines.close()
@@ -53,8 +53,8 @@ def test_epochs_become_lines_at_once_and_other_events_none(tmp_path):
 
 def test_a_restored_checkpoint_becomes_a_line_too(tmp_path):
     lines = JsonLines(tmp_path / "metrics.jsonl")
-    lines.hear(Event("epoch", 4, {"epoch": 2}))
-    lines.hear(Event("restored", 4, {"epoch": 1, "restored": "best"}))
+    lines.handle(Event("epoch", 4, {"epoch": 2}))
+    lines.handle(Event("restored", 4, {"epoch": 1, "restored": "best"}))
     lines.close()
     JsonLines(tmp_path / "metrics.jsonl", resume_at=4).close()
     expected = [{"step": 4, "epoch": 2}, {"step": 4, "epoch": 1, "restored": "best"}]
@@ -105,7 +105,7 @@ def test_epochs_are_synced_once_before_a_checkpoint_that_relies_on_them(tmp_path
     lines = JsonLines(path)
     monkeypatch.setattr(os, "fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
     for kind, step in (("epoch", 1), ("epoch", 2), ("checkpoint", 2), ("checkpoint", 3), ("epoch", 4)):
-        lines.hear(Event(kind, step))
+        lines.handle(Event(kind, step))
     lines.close()
     assert sizes == [len(b'{"step": 1}\n{"step": 2}\n')]
 
@@ -113,7 +113,7 @@ def test_epochs_are_synced_once_before_a_checkpoint_that_relies_on_them(tmp_path
 def test_floats_survive_exactly(tmp_path):
     value = 0.1 + 0.2
     lines = JsonLines(tmp_path / "metrics.jsonl")
-    lines.hear(Event("epoch", 1, {"loss": value, "bad": float("inf")}))
+    lines.handle(Event("epoch", 1, {"loss": value, "bad": float("inf")}))
     lines.close()
     assert read_json_lines(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": value, "bad": float("inf")}]
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] == value
@@ -134,8 +134,8 @@ def scalars(folder, name):
 def board_epochs(folder, steps, **options):
     board = TensorBoard(folder, **options)
     for step in steps:
-        board.hear(Event("epoch", step, {"loss": step / 4, "phase": "backbone"}))
-    board.hear(Event("step", 99, {"loss": 7.0}))
+        board.handle(Event("epoch", step, {"loss": step / 4, "phase": "backbone"}))
+    board.handle(Event("step", 99, {"loss": 7.0}))
     board.close()
 
 

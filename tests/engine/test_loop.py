@@ -26,7 +26,7 @@ class Notes:
     def __init__(self, stop_at=None, number=signal.SIGTERM):
         self.events, self.stop_at, self.number = [], stop_at, number
 
-    def hear(self, event):
+    def handle(self, event):
         self.events.append(event)
         if event.kind == "step" and event.step == self.stop_at:
             os.kill(os.getpid(), self.number)

@@ -26,6 +26,8 @@ from pencil.engine import (
 )
 from pencil.errors import RunError
 
+pytestmark = pytest.mark.slow
+
 RATE, LOWER = 0.02, 0.003
 DROPOUT = {"model": "mlp", "args": {"hidden": (16,), "dropout": 0.5}}
 STEPS = 2  # in an epoch of 600 rows
@@ -262,7 +264,7 @@ def test_named_checkpoints_stay_until_they_are_released(start, carry_on, tmp_pat
     seen = {}
 
     class Look:
-        def hear(self, event):
+        def handle(self, event):
             names = sorted(path.name[5:] for path in (tmp_path / "checkpoints").glob("step-*"))
             if event.kind == "step":
                 seen[event.step] = [int(name) for name in names]
@@ -292,7 +294,7 @@ def test_a_checkpoint_that_an_older_one_needs_stays_as_long_as_that(tmp_path):
 class Kill:
     """Ends a run in its second epoch."""
 
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "step" and event.step == 3:
             raise KeyboardInterrupt
 
@@ -317,7 +319,7 @@ class Disk:
     def __init__(self, folder, copies):
         self.folder, self.copies, self.count, self.found = folder, copies, 0, None
 
-    def hear(self, event):
+    def handle(self, event):
         self.copy()
 
     def close(self):

@@ -33,6 +33,8 @@ from pencil.errors import RunError
 from pencil.stores import GivenLabels
 from support.ranks import meeting_points
 
+pytestmark = pytest.mark.ranks
+
 ROWS, CLASSES, DIMS = 61, 4, 6
 KINDS = ("ddp", "fsdp")
 STEPS = 4  # in an epoch
@@ -65,7 +67,7 @@ class Stopper:
     def __init__(self, after):
         self.after = after
 
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "step" and event.step == self.after - 1:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -83,7 +83,7 @@ class Notes:
     def __init__(self, stop_after=None):
         self.events, self.stop_after = [], stop_after
 
-    def hear(self, event):
+    def handle(self, event):
         self.events.append((event.kind, event.step, dict(event.values)))
         if event.kind == "step" and self.stop_after is not None and event.step == self.stop_after - 1:
             os.kill(os.getpid(), signal.SIGTERM)  # heard after this step, obeyed after the next

@@ -97,7 +97,7 @@ def test_a_pair_of_nothing_known_is_refused(args, message):
 
 
 class Last:
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "epoch":
             self.values = event.values
 

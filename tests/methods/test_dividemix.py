@@ -238,7 +238,7 @@ def test_no_gradient_passes_through_the_guess_or_from_one_network_to_the_other()
 
 
 class Last:
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "epoch":
             self.values = event.values
 

@@ -39,7 +39,7 @@ class Last:
     def __init__(self, crash_at=None):
         self.values, self.crash_at = {}, crash_at
 
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "epoch":
             self.values = event.values
         if event.kind == "step" and event.step == self.crash_at:
@@ -69,7 +69,9 @@ def test_an_epoch_tells_its_forward_passes_surveys_included(blobs, make_training
     notes = Last()
     training = make_training(blobs, method=METHODS[kind], epochs=(1, 1, 1))
     told = []
-    notes.hear = lambda event: told.append(event.values["forward_passes"]) if event.kind == "epoch" else None
+    notes.handle = lambda event: (
+        told.append(event.values["forward_passes"]) if event.kind == "epoch" else None
+    )
     training.events.listeners = (notes,)
     assert Loop(training).run()
     assert told == [len(blobs.train) * count for count in passes]

@@ -66,7 +66,7 @@ class _Epochs:
     def __init__(self, heard):
         self.heard = heard
 
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "epoch":
             self.heard.append(event.values)
 

@@ -169,7 +169,7 @@ def test_tensorboard_is_written_on_request(make_config, tmp_path):
 def test_listeners_hear_the_run_and_are_closed(make_config, tmp_path):
     heard = []
     listener = SimpleNamespace(
-        hear=lambda event: heard.append(event.kind), close=lambda: heard.append("closed")
+        handle=lambda event: heard.append(event.kind), close=lambda: heard.append("closed")
     )
     train(make_config(), tmp_path, [listener])
     assert heard[0] == "begin"

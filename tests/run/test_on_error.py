@@ -62,7 +62,7 @@ def test_what_was_left_out_is_in_the_summary(whole):
 class StopAfter:
     """Stops a run as a signal would, in mid-epoch."""
 
-    def hear(self, event):
+    def handle(self, event):
         if event.kind == "step" and event.step == 4:
             raise KeyboardInterrupt
 

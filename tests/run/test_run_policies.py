@@ -10,6 +10,8 @@ import pytest
 from pencil.engine import Continue, Restore, ended, read_metrics
 from pencil.run import resume, train
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path

@@ -30,7 +30,7 @@ def trained_in_two_parts(config, folder):
         if event.kind == "epoch" and event.values["epoch"] == 3:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    train(config, folder, [SimpleNamespace(hear=stop, close=lambda: None)])
+    train(config, folder, [SimpleNamespace(handle=stop, close=lambda: None)])
     assert len(read_json_lines(folder / "metrics.jsonl")) == 3
     resume(folder)
     lines = read_json_lines(folder / "metrics.jsonl")

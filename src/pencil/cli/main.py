@@ -14,7 +14,7 @@ from pencil.cli.export import export, trusted
 from pencil.cli.index import index
 from pencil.cli.output import print_json, say, show_warnings_plainly
 from pencil.cli.planning import plan, presets
-from pencil.cli.ranks import told, until_told
+from pencil.cli.ranks import exit_after_main, printing_for_all
 from pencil.cli.report import report
 from pencil.cli.review import review
 from pencil.cli.training import resume, train
@@ -51,8 +51,8 @@ def main() -> None:
     try:
         cli(prog_name="pencil", standalone_mode=False)
     except NotFiniteError as error:  # the same on every rank
-        until_told()
-        with told():
+        exit_after_main(2)
+        with printing_for_all():
             _fail(str(error))
     except PencilError as error:
         _fail(str(error))

@@ -37,7 +37,7 @@ class Bar:
         self._task: TaskID | None = None
         self._state = ""
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Move the bar."""
         if event.kind == "check":
             say(describe_check(event))
@@ -78,7 +78,7 @@ class Lines:
         self._spoken = 0.0
         self._epoch: Event | None = None
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Print an epoch once the next event shows the time left."""
         if event.kind == "check":
             say(describe_check(event))

@@ -16,17 +16,17 @@ from typing import Any
 PATIENCE = timedelta(seconds=30)
 
 
-def until_told() -> None:
-    """On all ranks but the main one: wait until that has printed, then exit with code 2."""
+def exit_after_main(code: int) -> None:
+    """On all ranks but the main one: wait until that has printed, then exit."""
     if os.environ.get("RANK", "0") == "0":
         return
     with contextlib.suppress(Exception):
         _store().wait([_key()], PATIENCE)
-    sys.exit(2)
+    sys.exit(code)
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def printing_for_all() -> Iterator[None]:
     """Around what the main rank prints: afterwards the others may exit."""
     try:
         yield
@@ -38,7 +38,7 @@ def told() -> Iterator[None]:
 
 def _key() -> str:
     """Workers that were started again have a key of their own."""
-    return f"pencil/told/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    return f"pencil/printed/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
 def _store() -> Any:

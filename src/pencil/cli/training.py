@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -23,6 +23,7 @@ from pencil.cli.options import (
     trust_code_option,
 )
 from pencil.cli.output import percent, print_json, print_pairs, say
+from pencil.cli.ranks import exit_after_main, printing_for_all
 from pencil.errors import ConfigError
 
 
@@ -123,16 +124,24 @@ def _new_folder(data: str) -> Path:
 
 def _report(directory: Any, json_: bool) -> None:
     """Print a finished run's result, or how to continue one that was stopped; only the main rank prints."""
-    speaks, finished = os.environ.get("RANK", "0") == "0", directory.is_finished
-    if speaks and json_:
-        summary = directory.summary if finished else {}
-        print_json({"run": str(directory.path), "finished": finished, **summary})
-    elif speaks and finished:
+    if not directory.is_finished:
+        _report_stopped(directory, json_)
+    if os.environ.get("RANK", "0") != "0":
+        return
+    if json_:
+        print_json({"run": str(directory.path), "finished": True, **directory.summary})
+    else:
         _print_summary(directory)
-    if not finished:
-        if speaks:
-            say(f"stopped with a checkpoint; continue with: {directory.resume_command}")
-        sys.exit(3)
+
+
+def _report_stopped(directory: Any, json_: bool) -> NoReturn:
+    """Exit with code 3 on all ranks, once the main one has printed how to continue."""
+    exit_after_main(3)
+    with printing_for_all():
+        if json_:
+            print_json({"run": str(directory.path), "finished": False})
+        say(f"stopped with a checkpoint; continue with: {directory.resume_command}")
+    sys.exit(3)
 
 
 def _print_summary(directory: Any) -> None:

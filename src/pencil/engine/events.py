@@ -37,7 +37,7 @@ class Event:
 class Listener(Protocol):
     """Hears every event in order."""
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Take note."""
         ...
 
@@ -52,11 +52,11 @@ class Events:
 
     listeners: Sequence[Listener] = ()
 
-    def tell(self, kind: Kind, step: int, **values: Any) -> None:
+    def emit(self, kind: Kind, step: int, **values: Any) -> None:
         """Announce an event."""
         event = Event(kind, step, values)
         for listener in self.listeners:
-            listener.hear(event)
+            listener.handle(event)
 
     def close(self) -> None:
         """Close all listeners."""
@@ -81,7 +81,7 @@ class JsonLines:
         self._file = path.open("a")
         self._synced = True
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Write epochs; steps would be too many."""
         if event.kind in ("epoch", "restored"):
             self._file.write(json.dumps({"step": event.step, **event.values}) + "\n")
@@ -110,7 +110,7 @@ class TensorBoard:
         # TensorBoard hides what is at purge_step too, but the epoch that ended there is not said again.
         self._writer: Any = SummaryWriter(str(folder), purge_step=resume_at + 1)
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Write epochs."""
         if event.kind != "epoch":
             return

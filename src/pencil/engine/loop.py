@@ -87,7 +87,7 @@ class Loop:
         """
         if self.step < self.total_steps:
             self._steps.settle()
-        self._tell("begin")
+        self._emit("begin")
         try:
             with self._saver.finishing(), StopRequest() as stop:
                 while self.step < self.total_steps:
@@ -96,7 +96,7 @@ class Loop:
                 self._save(wait=True)
         except NotFiniteError as error:
             raise NotFiniteError(self._describe(error)) from error
-        self._tell("end")
+        self._emit("end")
         return True
 
     def _describe(self, error: NotFiniteError) -> str:
@@ -169,7 +169,7 @@ class Loop:
         metrics = self._metrics(epochs, totals)
         progress.end_epoch()
         if job.policy is None or progress.course is None:
-            self._tell("epoch", **metrics)
+            self._emit("epoch", **metrics)
             return wanted
         return self._follow(self._decided(job.policy, progress.course, metrics), wanted)
 
@@ -182,7 +182,7 @@ class Loop:
         if not isinstance(decision, Restore):
             job.learner.phases = course.phases
             metrics = metrics | self._missing_accuracies(metrics)
-        self._tell(
+        self._emit(
             "epoch", **metrics, **({} if isinstance(decision, Continue) else {"decision": decision.word})
         )
         return decision
@@ -205,7 +205,7 @@ class Loop:
         self._continue(restored, course)
         job.learner.epoch = float(metrics["epoch"])
         metrics |= self._missing_accuracies(metrics)
-        self._tell("restored", **metrics, restored=name)
+        self._emit("restored", **metrics, restored=name)
 
     def _metrics(self, epochs: int, totals: Tally) -> dict[str, Any]:
         """Of the last of ``epochs`` epochs, from the sums of all ranks."""
@@ -236,19 +236,19 @@ class Loop:
         """Save if it is time; True when the loop must end here."""
         if wanted.save:
             self._save(wait=wanted.stop)
-        self._tell("step")
+        self._emit("step")
         if wanted.stop:
-            self._tell("stopped")
+            self._emit("stopped")
         return wanted.stop
 
     def _save(self, *, wait: bool) -> None:
         """Take a checkpoint of what is finite, beside training unless somebody waits for it."""
         state = self._saver.finite_state(self.progress)
         if self.training.checkpoints is not None:
-            self._tell("checkpoint")
+            self._emit("checkpoint")
         self._saver.save(self.progress, state, wait=wait)
 
-    def _tell(self, kind: Any, **values: Any) -> None:
+    def _emit(self, kind: Any, **values: Any) -> None:
         job = self.training
         if job.runtime.is_main:
             left = self._clock.seconds_left(self.step, self.total_steps)
@@ -257,4 +257,4 @@ class Loop:
                 "phase": job.learner.moment.phase.name,
                 "seconds_left": left,
             }
-            job.events.tell(kind, self.step, **(values if kind in ("epoch", "restored") else extra | values))
+            job.events.emit(kind, self.step, **(values if kind in ("epoch", "restored") else extra | values))

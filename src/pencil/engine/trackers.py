@@ -42,7 +42,7 @@ class Tracker(ABC):
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Tell the tracker."""
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Tell epochs that are news."""
         self._ended = self._ended or event.kind == "end"
         if event.kind == "epoch" and event.step > self._told:

@@ -249,7 +249,7 @@ class ArrayInputs:
 class _Lines(Listener):
     """A line per epoch."""
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if event.kind == "epoch":
             told = event.values
             print(

@@ -162,7 +162,7 @@ def _teller(runtime: Runtime, listeners: Sequence[Listener]) -> Callable[[int, i
 
     def tell(done: int, total: int) -> None:
         for listener in listeners if runtime.is_main else ():
-            listener.hear(Event("check", 0, {"done": done, "total": total}))
+            listener.handle(Event("check", 0, {"done": done, "total": total}))
 
     return tell
 
