@@ -71,7 +71,7 @@ def test_a_link_in_its_place_is_refused_and_its_target_left_alone(tmp_path, name
         secret.chmod(0o644)
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / name).symlink_to(secret)
-    with pytest.raises(RunError, match=f"{name}: is a link or no file at all"):
+    with pytest.raises(RunError, match=f"{name}: is a link or not a regular file"):
         Database(tmp_path / "runs" / "review.sqlite")
     assert secret.exists() is there
     if there:
@@ -80,10 +80,10 @@ def test_a_link_in_its_place_is_refused_and_its_target_left_alone(tmp_path, name
 
 def test_a_pipe_in_its_place_is_refused(tmp_path):
     os.mkfifo(tmp_path / "review.sqlite")
-    with pytest.raises(RunError, match="is a link or no file at all"):
+    with pytest.raises(RunError, match="is a link or not a regular file"):
         Database(tmp_path / "review.sqlite")
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(RunError, match=r"review\.sqlite: cannot be made readable for its owner alone"):
+    with pytest.raises(RunError, match=r"review\.sqlite: cannot be restricted to its owner"):
         Database(tmp_path / "nowhere" / "review.sqlite")

@@ -101,7 +101,7 @@ def test_a_ticket_is_one_clients_for_one_request(history):
     for other in others:
         with pytest.raises(TicketError) as caught:
             other()
-        assert str(caught.value) == "ticket: was used already, for another request; send a new one"
+        assert str(caught.value) == "ticket: already used for another request; send a new one"
     assert last_entry(history.database.path.parent) == 3
 
 

@@ -174,7 +174,7 @@ def test_other_kinds_of_bodies_are_refused_before_they_are_sent(running, path, k
     )
     for length in ("Content-Length: 60000", "Transfer-Encoding: chunked"):
         status, told = raw(running, f"{head}{length}\r\n\r\n".encode())
-        assert (status, json.loads(told)) == (415, {"error": "a body must be application/json"})
+        assert (status, json.loads(told)) == (415, {"error": "the body must be application/json"})
 
 
 @pytest.mark.parametrize("token", ["TOKEN", "wrong"])
@@ -188,7 +188,7 @@ def test_a_large_body_is_refused_before_it_is_sent(running, token, length):
 def test_a_large_body_in_chunks_is_refused_at_64_kilobytes(running):
     chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
     sent = post("Transfer-Encoding: chunked") + 17 * chunk  # and no end
-    assert raw(running, sent) == (413, '{"error": "a body may have 65,536 bytes"}')
+    assert raw(running, sent) == (413, '{"error": "the body must not exceed 65,536 bytes"}')
 
 
 def test_a_body_of_64_kilobytes_is_read_also_in_chunks(running, web):

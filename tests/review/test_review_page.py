@@ -138,7 +138,10 @@ def test_search_skip_undo_and_what_somebody_else_did(browser, serve_here, make_r
     item = page.item
     server.review.decide(Who("Bob", "other window"), "t", item["place"], item["version"], "drop")
     page.decide("k")
-    assert page.text("status") == f"Bob decided first about {item['id']}: dropped. Yours was not entered."
+    assert (
+        page.text("status")
+        == f"Bob has already decided on {item['id']}: dropped. Your decision was not recorded."
+    )
     assert server.review.progress()["decided"] == 1
     assert all("status of 409" in line for line in page.complaints())
     browser.find_element("tag name", "summary").click()

@@ -184,7 +184,7 @@ def test_anothers_ticket_is_refused_and_tells_nothing(serve_here, people, run):
     for answer in told:
         assert (answer.status_code, list(answer.json())) == (409, ["error"])
         assert item["id"] not in answer.text
-        assert answer.json()["error"].startswith("ticket: was used already")
+        assert answer.json()["error"].startswith("ticket: already used")
     again = ann.decide(item, "drop", ticket="Ann's")
     assert (again.status_code, again.json()["made"]) == (200, made)
     assert len(list(read_decisions(run))) == 1
@@ -260,7 +260,7 @@ def test_a_signal_ends_it_in_order(serve, people, run, number, words):
     code, said = server.end(number)
     assert code == 0
     assert "1 decided; next: pencil labels" in said
-    assert ("warning: --host 0.0.0.0: whoever sees the network" in said) is bool(words)
+    assert ("warning: --host 0.0.0.0: others on the network" in said) is bool(words)
     assert "Traceback" not in said
     assert not (run / "review.sqlite-wal").exists()
 
@@ -268,9 +268,9 @@ def test_a_signal_ends_it_in_order(serve, people, run, number, words):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "0.0.0.0"], "--host 0.0.0.0: others on the network could reach the review"),
-        (["--host", "203.0.113.5", "--allow-remote"], "cannot listen there"),
-        (["--port", "taken"], "cannot listen there"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: the review would be reachable from the network"),
+        (["--host", "203.0.113.5", "--allow-remote"], "cannot listen"),
+        (["--port", "taken"], "cannot listen"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_served(running, run, words, message):

@@ -165,9 +165,9 @@ def test_all_rows_are_queued_on_request(run, review):
     ("changes", "words"),
     [
         ({"action": "burn"}, "action: 'burn' is unknown; use accept"),
-        ({"action": "choose"}, "label: None is no class"),
-        ({"action": "choose", "label": 4}, "label: 4 is no class; choose one from 0 to 3"),
-        ({"place": 999}, "item 999: the queue has no such item"),
+        ({"action": "choose"}, "label: None is not a class"),
+        ({"action": "choose", "label": 4}, "label: 4 is not a class; use 0 to 3"),
+        ({"place": 999}, "item 999: not in the queue"),
     ],
 )
 def test_mistakes_are_named_and_enter_nothing(review, changes, words):

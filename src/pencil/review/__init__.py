@@ -1,4 +1,4 @@
-"""Reviewing a run's labels by hand: a queue, a history, and a page on this machine to go through them."""
+"""Review a run's labels by hand: a queue of items, a history of decisions, and a local web page."""
 
 from pencil.review.session import Review
 

@@ -1,6 +1,6 @@
-"""Who may talk to the server: a token for everything but the empty page, and only under the server's own names.
+"""Access control of the server: a token for everything except the empty page, and a check of host names and origins.
 
-What is refused is refused by its headers; only then a body is read, whole and of bounded size.
+Requests are rejected by their headers before the body is read; bodies have a size limit.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/"})  # the page itself holds nothing of the run
-BODY_BYTES = 1 << 16  # a decision takes 200
+OPEN_PATHS = frozenset({"/"})  # the page itself contains no data of the run
+BODY_BYTES = 1 << 16  # a decision takes about 200
 
-NO_PATH = "the request must name a path of this server, from its first /"
-OTHER_NAME = "this server does not go by that name; use the address that it printed"
-OTHER_ORIGIN = "a page of another origin asks; open the address that pencil review printed"
-TOO_LARGE = f"a body may have {BODY_BYTES:,} bytes"
+NO_PATH = "the request must name a path of this server, beginning with /"
+OTHER_NAME = "unknown host name; open the address that pencil review printed"
+OTHER_ORIGIN = "the request comes from another origin; open the address that pencil review printed"
+TOO_LARGE = f"the body must not exceed {BODY_BYTES:,} bytes"
 NO_TOKEN = "the token is missing or wrong; open the address that pencil review printed"  # noqa: S105 - a message
-OTHER_TYPE = "a body must be application/json"
+OTHER_TYPE = "the body must be application/json"
 
 
 def new_token() -> str:
-    """256 random bits as text."""
+    """Return 256 random bits as text."""
     return secrets.token_urlsafe(32)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host."""
+    """Whether the host can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -52,21 +52,25 @@ def is_loopback(host: str) -> bool:
 
 
 def check_host(host: str, *, allow_remote: bool) -> None:
-    """Refuse to be reachable from elsewhere unless that was asked for."""
+    """Check that the server is reachable from other machines only with ``allow_remote``.
+
+    Raises:
+        ConfigError: The host is not a loopback address.
+    """
     if not is_loopback(host) and not allow_remote:
         raise ConfigError(
-            f"--host {host}: others on the network could reach the review, unencrypted; keep 127.0.0.1 and forward "
-            "the port (ssh -L), or add --allow-remote"
+            f"--host {host}: the review would be reachable from the network without encryption; keep 127.0.0.1 and "
+            "forward the port (ssh -L), or add --allow-remote"
         )
 
 
 @dataclass(frozen=True)
 class HostNames:
-    """The names a request may call the server by: another one means DNS rebinding.
+    """The host names that requests may use, as a protection against DNS rebinding.
 
     Attributes:
         names: Host names, in lower case.
-        any_address: Whether any IP address will do; rebinding needs a name.
+        any_address: Whether to accept any IP address; rebinding requires a name.
     """
 
     names: frozenset[str]
@@ -74,20 +78,20 @@ class HostNames:
 
     @classmethod
     def of(cls, host: str) -> HostNames:
-        """For a server that listens on ``host``."""
+        """The names of a server that listens on ``host``."""
         local = {"127.0.0.1", "localhost", "::1"}
         if is_loopback(host):
             return cls(frozenset({*local, host.lower()}))
         return cls(frozenset({*local, host.lower(), socket.gethostname().lower()}), any_address=True)
 
     def allow(self, header: str) -> bool:
-        """Whether a Host header names this server, on whatever port: a tunnel may have another."""
+        """Whether a Host header names this server; the port is ignored, because a tunnel may use another."""
         name = _without_port(header).lower()
         return name in self.names or (self.any_address and _is_address(name))
 
 
 def _without_port(header: str) -> str:
-    """The name in ``name``, ``name:80`` or ``[address]:80``; nothing for anything else."""
+    """The name in ``name``, ``name:80`` or ``[address]:80``; empty for any other form."""
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+))(?::[0-9]{0,5})?", header)
     return "" if found is None else found[1] or found[2]
 
@@ -102,7 +106,7 @@ def _is_address(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Guarded:
-    """An ASGI application behind the checks, with headers that forbid a browser everything the page does not need."""
+    """Wraps an ASGI application with the access checks and restrictive response headers."""
 
     app: App
     token: str
@@ -111,7 +115,7 @@ class Guarded:
     limits: Limits = LIMITS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through or refuse it."""
+        """Forward a request or reject it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
@@ -123,14 +127,14 @@ class Guarded:
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
         refused = self._refusal(scope["path"], headers)
         if refused is not None:
-            length = _declared(headers)  # a short body that nobody reads is no reason to hang up
+            length = _declared(headers)  # a short unread body does not require closing the connection
             await _refuse(send, *refused, close=length is None or length > BODY_BYTES)
             return
         try:
             async with asyncio.timeout(self.limits.request_seconds):
                 body = await _read(receive)
         except TimeoutError:
-            await _refuse(send, 408, "the rest of the request did not come in time", close=True)
+            await _refuse(send, 408, "the request was not completed in time", close=True)
             return
         if body is None:
             return
@@ -140,7 +144,7 @@ class Guarded:
             await self.app(scope, _replay(body, receive), send)
 
     def _refusal(self, path: str, headers: Mapping[bytes, str]) -> tuple[int, str] | None:
-        """Status and reason, by the headers alone; None where there is none."""
+        """Status and reason for rejecting a request, from its headers only; None to accept it."""
         host, length = headers.get(b"host", ""), _declared(headers)
         checks = (
             (path.startswith("/"), 400, NO_PATH),
@@ -174,12 +178,12 @@ class Guarded:
 
 
 def _is_own(origin: str | None, host: str) -> bool:
-    """Whether a request comes from a page of this server, by any name of it, or from no page at all."""
+    """Whether a request comes from a page of this server, under any of its names, or has no origin."""
     return origin is None or origin.partition("://")[2].lower() == host.lower()
 
 
 def _declared(headers: Mapping[bytes, str]) -> int | None:
-    """How long the body says it is; None where it comes in chunks and does not say."""
+    """The declared length of the body; None for a chunked body."""
     if b"transfer-encoding" in headers:
         return None
     length = headers.get(b"content-length", "0")
@@ -191,7 +195,7 @@ def _is_json(headers: Mapping[bytes, str]) -> bool:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """A body, or as much of it as shows that it is too large; None where the client went away."""
+    """Read a body, up to just over the size limit; None if the client disconnected."""
     body, more = bytearray(), True
     while more and len(body) <= BODY_BYTES:
         message = await receive()
@@ -203,7 +207,7 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """For an application: the body that was read, then whatever comes."""
+    """A receive function that returns the body already read, then further messages."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> MutableMapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Connections that end: a request arrives in time or not at all, and who waits longest makes room for others.
+"""Connections with time limits. If there are too many, the connection that has been idle longest is closed.
 
-uvicorn closes a connection that was answered and then idles, but waits for ever for a request that never becomes whole
-and for a client that never reads its answer. A ``Bounded`` connection stands between asyncio and uvicorn's own.
+uvicorn closes idle connections after a response, but waits indefinitely for incomplete requests and for clients that
+do not read their response. A ``Bounded`` connection wraps uvicorn's connection to limit both.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ PURPOSE = "serve the review"
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may ask of the server.
+    """Limits on connections.
 
     Attributes:
-        request_seconds: From the first byte of a request, or from the connection, to the last byte of its body; and
-            how long an answer may wait without a byte of it being taken.
-        connections: How many are open at once. A browser opens up to six; processes may have 1,024 files open.
+        request_seconds: Time limit from the first byte of a request (or from the connection) to the last byte of its
+            body, and for a client to read any byte of a response.
+        connections: Maximum number of open connections. A browser opens up to six; the usual limit of open files is
+            1,024 per process.
     """
 
     request_seconds: float = 20.0
@@ -34,7 +35,7 @@ LIMITS = Limits()
 
 
 def protocol(limits: Limits) -> Callable[..., asyncio.Protocol]:
-    """What uvicorn makes connections by."""
+    """Return the factory that uvicorn creates connections with."""
     uvicorn_http = need("uvicorn.protocols.http.h11_impl", extra="review", purpose=PURPOSE)
     h11 = need("h11", extra="review", purpose=PURPOSE)
     crowd: dict[Bounded, None] = {}
@@ -46,13 +47,13 @@ def protocol(limits: Limits) -> Callable[..., asyncio.Protocol]:
 
 
 class Bounded(asyncio.Protocol):
-    """A connection of uvicorn's, with an end to every wait.
+    """Wraps a connection of uvicorn with a time limit for every wait.
 
     Args:
-        inner: uvicorn's.
-        h11: The package that reads HTTP for it.
-        crowd: All open connections, the one whose last whole request is longest ago first.
-        limits: How long, how many.
+        inner: uvicorn's connection.
+        h11: The HTTP package that uvicorn uses.
+        crowd: All open connections, ordered by the time of their last complete request, oldest first.
+        limits: The limits.
     """
 
     def __init__(self, inner: Any, h11: Any, crowd: dict[Bounded, None], limits: Limits) -> None:
@@ -63,19 +64,19 @@ class Bounded(asyncio.Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it has no whole request to answer."""
+        """Whether no complete request is pending."""
         return self._inner.conn.their_state in (self._h11.IDLE, self._h11.SEND_BODY)
 
     @property
     def _between(self) -> bool:
-        """Whether the last request is whole and not a byte of another is there."""
+        """Whether the last request is complete and no byte of another has arrived."""
         conn = self._inner.conn
         return not self.waits or (conn.their_state is self._h11.IDLE and not conn.trailing_data[0])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
+        """Start waiting for a request."""
         self._transport = transport
-        self._transport.set_write_buffer_limits(high=0)  # tell of any byte that is not taken
+        self._transport.set_write_buffer_limits(high=0)  # report any byte that the client has not read
         self._inner.connection_made(transport)
         self._crowd[self] = None
         if len(self._crowd) > self._limits.connections:
@@ -83,22 +84,22 @@ class Bounded(asyncio.Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what came."""
+        """Forward received data."""
         try:
             self._inner.data_received(data)
-        except Exception:  # uvicorn answers broken HTTP, but not where an answer was sent or begun already
+        except Exception:  # uvicorn handles invalid HTTP, except if a response was already started
             self._transport.abort()
         if self._transport.is_closing() and self._inner.cycle is not None:
-            self._inner.cycle.disconnected = True  # or the application answers a second time
+            self._inner.cycle.disconnected = True  # prevents a second response
         self._watch()
 
     def eof_received(self) -> bool | None:
-        """Nothing more will come."""
+        """Forward the end of the client's data."""
         ended: bool | None = self._inner.eof_received()
         return ended
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Stop all timers."""
         self._crowd.pop(self, None)
         for timer in (self._request, self._answer):
             if timer is not None:
@@ -106,24 +107,24 @@ class Bounded(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client is slow to take its answer."""
+        """Start the timer for reading the response."""
         self._inner.pause_writing()
         self._expect_taking(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """It took all of it."""
+        """Stop the timer: the client has read everything."""
         if self._answer is not None:
             self._answer.cancel()
             self._answer = None
         self._inner.resume_writing()
 
     def end(self) -> None:
-        """Close at once, whatever is left."""
+        """Close the connection immediately."""
         self._crowd.pop(self, None)
         self._transport.abort()
 
     def _watch(self) -> None:
-        """Run the clock of a request from its beginning until it is whole; more bytes do not set it back."""
+        """Run the timer of a request from its first byte to its last; further bytes do not reset it."""
         if not self.waits:
             self._crowd[self] = self._crowd.pop(self, None)
         if self._request is not None and self._between:

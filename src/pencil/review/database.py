@@ -1,8 +1,8 @@
-"""The file of a review: one SQLite database in the run's folder.
+"""The SQLite database of a review, in the run's folder.
 
-Written ahead (WAL) and synced at every commit (``synchronous = FULL``): what was answered is on disk. A transaction
-that writes begins by taking the lock, so that several servers may share the file. Only its owner may read it: it
-holds names of people and of rows.
+It uses a write-ahead log and syncs every commit (``synchronous = FULL``), so that confirmed decisions are on disk.
+Writing transactions take the lock first, so that several servers can share the file. Only the owner may read it,
+because it contains names of reviewers and row ids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pencil.results.decisions import HISTORY, check_history, restrain, unreadabl
 OWNER_ONLY = 0o600
 BUSY_SECONDS = 120.0  # another server may be filling the queue
 
-# A place is an item's rank by doubt, from 1; a part a stretch of places: doubtful rows, then perhaps sure ones.
+# place is an item's rank by doubt, from 1. A part is a range of places: doubtful rows, optionally then sure ones.
 QUEUE = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS parts (
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS skips (
 
 
 class Database:
-    """The connection to a review's file, shared by the threads of a server."""
+    """The connection to a review's database, shared by the threads of a server."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,16 +57,16 @@ class Database:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(QUEUE + HISTORY)
             check_history(self._db, path)
-            sync(path.parent)  # the file itself, where it is new
+            sync(path.parent)  # makes a new file durable
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction: on disk when it ends, or as if it had not begun."""
+        """Run a block as a transaction: synced to disk on success, rolled back on an error."""
         with self._lock, self._named_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -78,21 +78,21 @@ class Database:
                 raise
 
     def run(self, query: str, values: Any = ()) -> int:
-        """Carry out a change; returns the number of the row that was inserted last."""
+        """Execute a statement; return the id of the last inserted row."""
         return self._db.execute(query, values).lastrowid or 0
 
     def run_many(self, query: str, values: Iterable[Any]) -> None:
-        """Carry out a change for each of many values."""
+        """Execute a statement once for each item of ``values``."""
         self._db.executemany(query, values)
 
     def find(self, query: str, values: Any = ()) -> tuple[Any, ...] | None:
-        """The first row of an answer; None where it is empty."""
+        """The first row of a result; None if it is empty."""
         with self._lock, self._named_errors():
             found: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()
             return found
 
     def find_all(self, query: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        """All rows of an answer."""
+        """All rows of a result."""
         with self._lock, self._named_errors():
             return self._db.execute(query, values).fetchall()
 
@@ -105,9 +105,9 @@ class Database:
 
 
 def make_private(path: Path) -> None:
-    """Make the file where it is not there yet, for its owner alone; SQLite gives its companions the same rights.
+    """Create the file if it does not exist, readable by its owner only; SQLite gives its other files the same mode.
 
-    What is there is never opened here: to close a file takes away the locks that SQLite has on it in this process.
+    An existing file is never opened here: closing it would release the locks that SQLite holds on it in this process.
     """
     try:
         with contextlib.suppress(FileExistsError):
@@ -117,8 +117,8 @@ def make_private(path: Path) -> None:
                 _tighten(path.with_name(path.name + name))
     except OSError as error:
         raise RunError(
-            f"{path}: cannot be made readable for its owner alone ({error.strerror}); give this user the right to "
-            "write its folder, or copy the run to a folder of yours"
+            f"{path}: cannot be restricted to its owner ({error.strerror}); allow this user to write to its folder, "
+            "or copy the run to another folder"
         ) from error
 
 
@@ -126,7 +126,7 @@ def _tighten(path: Path) -> None:
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
         raise RunError(
-            f"{path}: is a link or no file at all; put the file itself in its place, or move it away"
+            f"{path}: is a link or not a regular file; replace it with the file itself, or move it away"
         )
     if stat.S_IMODE(mode) & 0o077:
         path.chmod(OWNER_ONLY)

@@ -1,4 +1,4 @@
-"""Every decision, skip and undo as it is made; of two decisions on the same state of an item one is refused."""
+"""Records decisions, skips and undos; rejects the second of two decisions on the same version of an item."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STANDS = "NOT EXISTS (SELECT 1 FROM history AS undo WHERE undo.undoes = made.en
 
 @dataclass(frozen=True)
 class Who:
-    """Who asks: a name for the record, and the one window of theirs that holds items."""
+    """The sender of a request: the reviewer's name, and the browser tab that reserves items."""
 
     reviewer: str
     client: str
@@ -25,7 +25,7 @@ class Who:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the history, as ``pencil.results.decisions`` describes it."""
+    """One entry of the history; see ``pencil.results.decisions``."""
 
     entry: int
     place: int
@@ -41,13 +41,13 @@ class Entry:
 
     @property
     def decides(self) -> bool:
-        """Whether it is a decision, not a skip or an undo."""
+        """Whether the entry is a decision, not a skip or an undo."""
         return self.action in DECISIONS[1:]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An item as somebody saw it: its place, its row and id, and how many decisions and undos it had."""
+    """An item as a reviewer saw it: its place, row and id, and its version (number of decisions and undos)."""
 
     place: int
     row: int
@@ -56,7 +56,7 @@ class Seen:
 
 
 class OvertakenError(Exception):
-    """The item is not any more as the asker saw it; ``entry`` is what happened to it last."""
+    """The item changed after the reviewer saw it; ``entry`` is the latest change."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(f"item {entry.place} was {entry.action} by {entry.reviewer}")
@@ -64,24 +64,24 @@ class OvertakenError(Exception):
 
 
 class TicketError(PencilError):
-    """A ticket that was used already, for something else or by another client."""
+    """The ticket was already used for another request or by another client."""
 
     def __init__(self) -> None:
-        super().__init__("ticket: was used already, for another request; send a new one")
+        super().__init__("ticket: already used for another request; send a new one")
 
 
 @dataclass(frozen=True)
 class History:
-    """Adds entries and moves the queue with them; called within ``Database.writing``."""
+    """Adds entries and updates the queue; must be called within ``Database.writing``."""
 
     database: Database
     queue: Queue
 
     def decide(self, who: Who, ticket: str, seen: Seen, action: str, label: int | None = None) -> Entry:
-        """Enter a decision or a skip; a request that was sent already, by its ticket, returns its entry.
+        """Record a decision or a skip; if the ticket was already recorded, return its entry.
 
         Raises:
-            OvertakenError: Another decision or undo came first.
+            OvertakenError: The item was decided or undone in the meantime.
             TicketError: The ticket was used for another request.
         """
         known = self._find("ticket = ?", ticket)
@@ -97,18 +97,16 @@ class History:
         if last is not None and (last.version != seen.version or last.decides):
             raise OvertakenError(last)
         if last is None and seen.version:
-            raise RunError(
-                f"item {seen.place}: version {seen.version} was sent, but nobody touched it; reload the page"
-            )
+            raise RunError(f"item {seen.place}: version {seen.version} does not exist; reload the page")
         return self._enter(who, ticket, seen, action, label=label)
 
     def undo(self, who: Who, ticket: str, entry: int | None = None) -> Entry | None:
-        """Take back an entry, by default the client's newest; None where it has none left.
+        """Undo an entry, by default the client's newest; return None if there is none to undo.
 
-        The item is open again and held by whoever took it back. Taking back is an entry as well.
+        The item becomes open again and is reserved for this client. The undo is recorded as an entry.
 
         Raises:
-            OvertakenError: The entry was taken back already.
+            OvertakenError: The entry was already undone.
             TicketError: The ticket was used for another request.
         """
         known = self._find("ticket = ?", ticket)
@@ -125,12 +123,12 @@ class History:
         return self._enter(who, ticket, seen, UNDONE, undone=made)
 
     def version(self, place: int) -> int:
-        """How many decisions and undos an item has."""
+        """The number of decisions and undos of an item."""
         found = self.database.find("SELECT MAX(version) FROM history WHERE place = ?", (place,))
         return 0 if found is None or found[0] is None else int(found[0])
 
     def newest(self, count: int) -> list[Entry]:
-        """The decisions that stand, newest first."""
+        """The newest decisions in force, newest first."""
         query = f"{_ENTRY} AS made WHERE action NOT IN (?, ?) AND {_STANDS} ORDER BY entry DESC LIMIT ?"
         return [Entry(*found) for found in self.database.find_all(query, (SKIPPED, UNDONE, count))]
 
@@ -164,7 +162,7 @@ class History:
         return made
 
     def _move(self, made: Entry, undone: Entry | None) -> None:
-        """What follows for the queue."""
+        """Update the queue for a new entry."""
         if made.decides:
             self.queue.close(made.place)
         elif made.action == SKIPPED:
@@ -180,7 +178,7 @@ class History:
 
 
 def _repeated(known: Entry, same: bool) -> Entry:
-    """The entry of a request that comes again; nothing is told of anybody else's."""
+    """Return the entry of a repeated request; reveal nothing about tickets of other clients."""
     if not same:
         raise TicketError
     return known

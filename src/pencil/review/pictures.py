@@ -1,4 +1,4 @@
-"""What a person sees of an example: its image as PNG, or its text."""
+"""The display form of an example: its image as PNG, or its text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from pencil.data import Examples, Image, Shown, as_text, shown
 from pencil.errors import DataError
 
-LONGEST = 1024  # pixels; more than a page shows
+LONGEST = 1024  # pixels; larger than a page shows
 LONGEST_TEXT = 20_000  # characters; the rest of a text is not shown
 
 
@@ -22,7 +22,7 @@ class Pictures:
 
     def __init__(self, examples: Examples) -> None:
         self._examples = examples
-        self._lock = threading.Lock()  # readers keep files open, for one thread at a time
+        self._lock = threading.Lock()  # readers keep files open and are not thread-safe
 
     @property
     def are_images(self) -> bool:
@@ -35,16 +35,16 @@ class Pictures:
         return as_text(self._first) is not None
 
     def png(self, row: int, row_id: str) -> bytes | None:
-        """The image of a row; None where the inputs are no images.
+        """The image of a row; None if the inputs are not images.
 
         Raises:
-            DataError: The data has another row under this number than the one that was learned.
+            DataError: The data now has another id at this row number.
         """
         found = self._checked(row, row_id)
         return encode_png(shrunk(as_pixels(found.pixels))) if isinstance(found, Image) else None
 
     def text(self, row: int, row_id: str) -> str | None:
-        """The text of a row, cut where it is very long; None where the inputs are no texts or records.
+        """The text of a row, shortened if it is very long; None if the inputs are not texts or records.
 
         Raises:
             DataError: See ``png``.
@@ -60,7 +60,7 @@ class Pictures:
         found = self._examples.ids[row] if row < len(self._examples) else None
         if found != row_id:
             raise DataError(
-                f"row {row} is {found!r} in the data now, but was {row_id!r}; restore the data the run was trained on"
+                f"row {row} is {found!r} in the data now, but was {row_id!r}; restore the data of the run"
             )
         return self._fetch(row)
 
@@ -70,7 +70,7 @@ class Pictures:
 
 
 def as_pixels(value: Tensor) -> Tensor:
-    """An image (channels, H, W) as uint8; other numbers are stretched to the whole range."""
+    """Convert an image (channels, H, W) to uint8; other types are scaled to the whole range."""
     if value.dtype == torch.uint8:
         return value
     values = value.float().nan_to_num()
@@ -79,7 +79,7 @@ def as_pixels(value: Tensor) -> Tensor:
 
 
 def shrunk(pixels: Tensor, longest: int = LONGEST) -> Tensor:
-    """The image with its longer side no longer than so many pixels."""
+    """Scale an image down so that no side exceeds ``longest`` pixels."""
     height, width = pixels.shape[1:]
     scale = longest / max(height, width)
     if scale >= 1:
@@ -90,10 +90,10 @@ def shrunk(pixels: Tensor, longest: int = LONGEST) -> Tensor:
 
 
 def encode_png(pixels: Tensor) -> bytes:
-    """A PNG file of an image (1 or 3, H, W) uint8: no package is needed for that."""
+    """Encode an image (1 or 3, H, W) uint8 as a PNG file."""
     channels, height, width = pixels.shape
     lines = pixels.permute(1, 2, 0).reshape(height, -1)
-    unfiltered = torch.nn.functional.pad(lines, (1, 0))  # each line begins with the number of its filter, 0
+    unfiltered = torch.nn.functional.pad(lines, (1, 0))  # each line starts with its filter type, 0
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
     data = zlib.compress(unfiltered.contiguous().numpy().tobytes(), 1)
     return b"\x89PNG\r\n\x1a\n" + _part(b"IHDR", header) + _part(b"IDAT", data) + _part(b"IEND", b"")

@@ -1,4 +1,4 @@
-"""The queue of items: which rows to review, most doubtful first, and who holds which of them."""
+"""The queue of rows to review, most doubtful first, and their reservations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEASE_SECONDS = 300.0
 BATCH = 1 << 16
 DOUBTFUL, SURE = "doubtful", "sure"  # parts of the queue
 VERDICTS_OF_PART: Mapping[str, tuple[int, ...]] = {DOUBTFUL: (REVIEW, RELABEL), SURE: (KEEP,)}
-"""Which rows each part of the queue holds, in this order."""
+"""The verdicts in each part of the queue, in order."""
 
 _FREE = """
   NOT EXISTS (SELECT 1 FROM leases WHERE leases.place = queue.place AND client <> :client AND until > :now)
@@ -26,7 +26,7 @@ _NEXT = f"""
 SELECT place FROM queue INDEXED BY queue_open WHERE decided = 0 AND place <= :last AND {_FREE}
   AND NOT EXISTS (SELECT 1 FROM skips WHERE skips.place = queue.place AND client = :client)
 ORDER BY place LIMIT 1
-"""  # noqa: S608 - only words of ours are put together
+"""  # noqa: S608 - built from constants only
 _SKIPPED = f"""
 SELECT queue.place FROM skips JOIN queue USING (place)
 WHERE skips.client = :client AND decided = 0 AND queue.place <= :last AND {_FREE} ORDER BY skips.entry LIMIT 1
@@ -39,13 +39,13 @@ WHERE client = :client AND until > :now AND decided = 0 AND place <= :last LIMIT
 
 @dataclass
 class Queue:
-    """Hands out items; all but ``row_at`` is called within ``Database.writing``.
+    """Assigns items to clients. All methods except ``row_at`` must be called within ``Database.writing``.
 
     Attributes:
-        database: Where it is kept.
-        clock: The time in seconds, by which leases end.
-        lease_seconds: How long an item is kept for one client.
-        with_sure: Whether the rows of the second part are handed out too.
+        database: The database of the queue.
+        clock: Returns the time in seconds, for the end of reservations.
+        lease_seconds: How long an item stays reserved for its client.
+        with_sure: Whether to assign the rows of the second part too.
     """
 
     database: Database
@@ -54,18 +54,18 @@ class Queue:
     with_sure: bool = False
 
     def fill(self, about: Mapping[str, str], parts: Mapping[str, Callable[[], NDArray[np.int64]]]) -> None:
-        """Queue the rows of each part after those before it, where that was not done yet.
+        """Append the rows of each part that is not in the queue yet.
 
         Args:
-            about: What the queue is made from; a file made from something else is refused.
-            parts: Row numbers (M,) in order, by part: ``DOUBTFUL``, then perhaps ``SURE``.
+            about: Identifies the labels of the queue; a queue of other labels is rejected.
+            parts: Row numbers (M,) in order, by part: ``DOUBTFUL`` and optionally ``SURE``.
         """
         for name, value in about.items():
             self.database.run("INSERT OR IGNORE INTO about VALUES (?, ?)", (name, value))
             kept = self.database.find("SELECT value FROM about WHERE name = ?", (name,))
             if kept != (value,):
                 raise RunError(
-                    f"{self.database.path}: reviews other labels than this run's (their {name} differ); move it away"
+                    f"{self.database.path}: belongs to other labels than this run's ({name} differs); move it away"
                 )
         for part, rows in parts.items():
             if self.database.find("SELECT 1 FROM parts WHERE part = ?", (part,)) is None:
@@ -84,15 +84,15 @@ class Queue:
         )
 
     def progress(self) -> dict[str, int]:
-        """How many of the items are decided."""
+        """The number of items, and how many are decided."""
         query = "SELECT SUM(last - first + 1), SUM(decided) FROM parts WHERE part = ? OR ?"
         total, decided = self.database.find(query, (DOUBTFUL, self.with_sure)) or (0, 0)
         return {"total": total, "decided": decided}
 
     def take_next(self, client: str) -> int | None:
-        """The place of the next item for a client, leased to it; None where nothing is left for it.
+        """Reserve the next item for a client and return its place; None if no item is left.
 
-        What it holds already comes first, then what nobody holds, then what it skipped, longest ago first.
+        The client's reserved item comes first, then unreserved items, then items it skipped, oldest skip first.
         """
         now = self.clock()
         last = self._number("SELECT MAX(last) FROM parts WHERE part = ? OR ?", DOUBTFUL, self.with_sure)
@@ -104,32 +104,32 @@ class Queue:
         return None
 
     def lease(self, place: int, client: str) -> None:
-        """Keep an item for a client; what else it held is free again."""
+        """Reserve an item for a client and release its other reservations."""
         self.database.run("DELETE FROM leases WHERE client = ?", (client,))
         until = self.clock() + self.lease_seconds
         self.database.run("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (place, client, until))
 
     def close(self, place: int) -> None:
-        """The item is decided."""
+        """Mark an item as decided."""
         self._mark(place, decided=1)
         self.database.run("DELETE FROM leases WHERE place = ?", (place,))
 
     def open_again(self, place: int) -> None:
-        """The item is not decided any more."""
+        """Mark an item as undecided."""
         self._mark(place, decided=0)
 
     def set_aside(self, place: int, client: str, entry: int) -> None:
-        """The client skipped the item: it comes again after all others."""
+        """Record that the client skipped an item; it comes again after all others."""
         self.database.run("DELETE FROM leases WHERE client = ?", (client,))
         self.database.run("INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", (client, place, entry))
 
     def take_back(self, place: int, client: str) -> None:
-        """The client wants the item now, skipped or not."""
+        """Reserve an item for a client, even if the client skipped it."""
         self.database.run("DELETE FROM skips WHERE client = ? AND place = ?", (client, place))
         self.lease(place, client)
 
     def row_at(self, place: int) -> int | None:
-        """The row number of an item; None where the queue has no such place."""
+        """The row number of an item; None if the queue has no such place."""
         found = self.database.find("SELECT row FROM queue WHERE place = ?", (place,))
         return None if found is None else int(found[0])
 
@@ -148,18 +148,18 @@ class Queue:
 def rows_by_doubt(chunks: Iterable[Judged], verdicts: Sequence[int]) -> NDArray[np.int64]:
     """Row numbers (M,) of the rows with one of these verdicts, most doubtful first.
 
-    By verdict in the order given, then by the lead of the likeliest class, smallest first, then by number. Trusted rows
-    are left out: they were verified before training. Takes 16 bytes for each of the M rows.
+    Sorted by verdict in the given order, then by margin, smallest first, then by row number. Trusted rows are left out,
+    because they were verified before training. Needs 16 bytes for each of the M rows.
 
     Args:
-        chunks: A run's labels from row 0 on.
-        verdicts: Which, as indices into ``VERDICTS``.
+        chunks: A run's labels, beginning with row 0.
+        verdicts: The verdicts to include, as indices into ``VERDICTS``.
     """
     found: list[NDArray[np.int64]] = []
     keys: list[NDArray[np.float64]] = []
     for judged in chunks:
         own = judged.verdict.numpy()
-        # A margin is at most 1, so that verdicts do not mingle.
+        # A margin is at most 1, so verdicts stay separate.
         key = np.array([2.0 * place for place in _places(verdicts)])[own] + judged.margin.numpy()
         asked = np.isin(own, verdicts) & ~judged.trusted.numpy()
         found.append(judged.first + asked.nonzero()[0])
@@ -168,5 +168,5 @@ def rows_by_doubt(chunks: Iterable[Judged], verdicts: Sequence[int]) -> NDArray[
 
 
 def _places(verdicts: Sequence[int]) -> list[int]:
-    """Where each verdict comes, by its index; those not asked for are left out anyway."""
+    """The position of each verdict by its index; verdicts that are not included get an arbitrary one."""
     return [verdicts.index(verdict) if verdict in verdicts else 0 for verdict in range(len(VERDICTS))]

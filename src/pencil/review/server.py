@@ -1,4 +1,4 @@
-"""The review over HTTP: one page, and an interface of JSON behind a token."""
+"""The review's HTTP server: one page, and a JSON interface that requires a token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pencil.review.session import OvertakenError, Review
 
 PORT = 8642
 GRACE_SECONDS = 2
-LARGEST = 1 << 53  # of integers that JavaScript tells apart; SQLite ends at 2^63
+LARGEST = 1 << 53  # largest exact integer in JavaScript; SQLite's limit is 2^63
 LONGEST_ERROR = 300
 
 
@@ -40,7 +40,7 @@ Routes = dict[str, tuple[str, Callable[..., Any]]]
 
 
 class Asked(BaseModel):
-    """What every request tells of its sender."""
+    """A request with its client."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
@@ -48,19 +48,19 @@ class Asked(BaseModel):
 
 
 class Signed(Asked):
-    """A request that enters something: once, however often it is sent."""
+    """A request that changes the history; its ticket makes repeated requests harmless."""
 
     reviewer: Name = Field(min_length=1, max_length=80)
     ticket: Name = Field(min_length=1, max_length=64)
 
     @property
     def who(self) -> Who:
-        """Its sender."""
+        """The sender of the request."""
         return Who(self.reviewer, self.client)
 
 
 class Decided(Signed):
-    """An action on an item."""
+    """A request to act on an item."""
 
     place: Number
     version: Number
@@ -69,19 +69,19 @@ class Decided(Signed):
 
 
 class TakenBack(Signed):
-    """An undo; without an entry, of the client's newest."""
+    """A request to undo an entry, by default the client's newest."""
 
     entry: Number | None = None
 
 
 def check_installed() -> None:
-    """Say what is missing before any work is done."""
+    """Raise an error if a required package is missing."""
     need("fastapi", extra="review", purpose=PURPOSE)
     need("uvicorn", extra="review", purpose=PURPOSE)
 
 
 def build_app(review: Review, token: str, host: str, reviewer: str, limits: Limits = LIMITS) -> App:
-    """The application, guarded."""
+    """Return the ASGI application with its access checks."""
     fastapi = need("fastapi", extra="review", purpose=PURPOSE)
     app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     responses = need("fastapi.responses", extra="review", purpose=PURPOSE)
@@ -93,7 +93,7 @@ def build_app(review: Review, token: str, host: str, reviewer: str, limits: Limi
 
 
 def _answer(responses: Any, content: Any, status: int = 200) -> Any:
-    """JSON in ASCII: names of files and of classes may hold what is no text, and what was asked for anything."""
+    """A JSON response in ASCII, because file and class names may contain invalid text."""
     body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
     return responses.Response(body, status, media_type="application/json")
 
@@ -139,7 +139,7 @@ def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None
     def recent() -> Any:
         return _answer(responses, review.recent())
 
-    # In threads, for they wait for the disk.
+    # In threads, because they wait for the disk.
     routes: Routes = {
         "/api/start": ("GET", start),
         "/api/next": ("POST", take_next),
@@ -153,7 +153,7 @@ def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None
 
 
 def _add_refusals(app: Any, review: Review, responses: Any) -> None:
-    """Every error as one line that repeats little of what was sent."""
+    """Turn every error into one line that repeats little of the request."""
     exceptions = need("starlette.exceptions", extra="review", purpose=PURPOSE)
     invalid = need("fastapi.exceptions", extra="review", purpose=PURPOSE).RequestValidationError
 
@@ -183,12 +183,12 @@ def _add_refusals(app: Any, review: Review, responses: Any) -> None:
 
 
 def page_text() -> str:
-    """The page: one file, nothing from elsewhere."""
+    """The self-contained HTML page."""
     return resources.files("pencil.review").joinpath("page.html").read_text(encoding="utf-8")
 
 
 def policy_for(page: str) -> str:
-    """A Content-Security-Policy that runs this page's own script and style and nothing else."""
+    """A Content-Security-Policy that allows this page's own script and style only."""
     script, style = (_hash_of(page, tag) for tag in ("script", "style"))
     return (
         f"default-src 'none'; script-src '{script}'; style-src '{style}'; img-src blob: data:; connect-src 'self'; "
@@ -202,9 +202,9 @@ def _hash_of(page: str, tag: str) -> str:
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """A listening socket; without a port on ours, or on any free one where that is taken."""
+    """Open a listening socket; without a port, use the default port, or a free one if it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Said to be TCP, or asyncio does not switch off Nagle's algorithm, and every answer waits 40 ms for an ACK.
+    # Declared as TCP: otherwise asyncio keeps Nagle's algorithm on, and every response waits 40 ms for an ACK.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -215,26 +215,26 @@ def listen(host: str, port: int | None) -> socket.socket:
         if port is None:
             return listen(host, 0)
         raise ConfigError(
-            f"--host {host} --port {port}: cannot listen there ({error.strerror or error}); "
-            "leave --port out for a free one"
+            f"--host {host} --port {port}: cannot listen ({error.strerror or error}); "
+            "leave out --port to use a free one"
         ) from error
     return listening
 
 
 def address(listening: socket.socket, token: str) -> str:
-    """What to open in a browser. The token stands behind #, which browsers keep to themselves."""
+    """The address to open in a browser. The token follows the #, a part that browsers do not send."""
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)  # noqa: S104
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/#{token}"
 
 
 def make_server(app: App, limits: Limits = LIMITS) -> Any:
-    """A server that says nothing of itself and ends without waiting for idle connections."""
+    """Return a uvicorn server without banner and access log that stops without waiting for idle connections."""
     uvicorn = need("uvicorn", extra="review", purpose=PURPOSE)
     settings = uvicorn.Config(
         app,
         http=protocol(limits),
-        log_level="error",  # a client's mistakes are told to the client
+        log_level="error",  # errors of a client are reported to the client
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -246,8 +246,8 @@ def make_server(app: App, limits: Limits = LIMITS) -> Any:
 
 
 def serve(app: App, listening: socket.socket) -> None:
-    """Answer until Ctrl-C or SIGTERM."""
-    # uvicorn ends in order and then raises the signal again for whoever waited before it.
+    """Serve until Ctrl-C or SIGTERM."""
+    # uvicorn shuts down and then raises the signal again.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         make_server(app).run(sockets=[listening])

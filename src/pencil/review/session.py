@@ -1,4 +1,4 @@
-"""A review of a run: what is asked, what is answered. Knows nothing of HTTP."""
+"""A review of a run: its requests and responses, independent of HTTP."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pencil.review.pictures import Pictures
 from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, VERDICTS_OF_PART, Queue, rows_by_doubt
 from pencil.run import ChangedDataError, LabelTable, RunDirectory, rows_to_show
 
-SHOWN = 5  # classes of an item
-SHOWN_LATELY = 64  # items whose labels are remembered: who decides about one has just seen it
-RECENT = 20  # decisions to look back at
+SHOWN = 5  # classes shown for an item
+SHOWN_LATELY = 64  # items whose labels are cached, because a decision follows soon after an item is shown
+RECENT = 20  # decisions in the list of recent decisions
 ACTIONS = ("accept", "keep", "choose", "drop", "skip")
 
 Answer = dict[str, Any]
@@ -32,13 +32,13 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Labels:
-    """What was learned about one row.
+    """The labels of one row.
 
     Attributes:
-        id: What identifies it.
-        given: The class it came with.
-        verdict: What the rule says about it.
-        likely: The likeliest classes with their probabilities, likeliest first.
+        id: The row's id in the data set.
+        given: The given class.
+        verdict: The verdict.
+        likely: The most likely classes with their probabilities, in descending order.
     """
 
     id: str
@@ -48,11 +48,11 @@ class Labels:
 
     @property
     def suggested(self) -> int:
-        """The likeliest class."""
+        """The most likely class."""
         return self.likely[0][0]
 
     def decision(self, action: str, label: int | None) -> tuple[str, int | None]:
-        """An action as the decision it is, and the label: whatever key chose the given class keeps it."""
+        """Return the decision and label of an action; choosing the given class by any key counts as keeping it."""
         if action in ("drop", "skip"):
             return (DECISIONS[DROPPED] if action == "drop" else SKIPPED), None
         chosen = {"accept": self.suggested, "keep": self.given}.get(action, label)
@@ -62,7 +62,7 @@ class Labels:
 
 
 class Taken(NamedTuple):
-    """What a client was given: a place and its version, None and 0 where nothing is left; and how far all are."""
+    """An item assigned to a client: its place and version (None and 0 if no item is left), and the overall progress."""
 
     place: int | None
     version: int
@@ -74,8 +74,8 @@ class Review:
 
     Args:
         directory: The run.
-        with_sure: Whether rows whose given label is surely right are queued too, after all others.
-        lease_seconds: How long an item is kept for who looks at it.
+        with_sure: Whether to queue the rows with verdict ``keep`` too, after all others.
+        lease_seconds: How long an item stays reserved for its reviewer.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Review:
     ) -> None:
         self.directory = directory
         self._table = LabelTable.open(directory)
-        self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # what was learned about a row
+        self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
         self._queue = Queue(self._database, lease_seconds=lease_seconds)
         self._history = History(self._database, self._queue)
@@ -104,11 +104,11 @@ class Review:
         return self._table.class_names
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     def _rows_of(self, part: str) -> NDArray[np.int64]:
-        """By what was learned: a decision moves no row from one part of the queue to another."""
+        """Rows of a part by their learned labels, so that decisions do not move rows between parts."""
         return rows_by_doubt(self._table.chunks(decided=False), VERDICTS_OF_PART[part])
 
     def _about(self) -> Mapping[str, str]:
@@ -116,7 +116,7 @@ class Review:
         return {"rows": str(len(self._table)), "classes": hashlib.sha256(names).hexdigest()}
 
     def _open_pictures(self, changed_data: bool) -> Pictures | None:
-        """None for inputs that are plain numbers, or cannot be read: ``trouble`` then says why."""
+        """Open the images or texts; None for plain numbers, or if the data cannot be read (see ``trouble``)."""
         try:
             pictures = Pictures(rows_to_show(self.directory, changed_data=changed_data).train)
             return pictures if pictures.are_images or pictures.are_texts else None
@@ -126,10 +126,10 @@ class Review:
             self.trouble = f"no images are shown: {error}"
             return None
 
-    # what is asked
+    # requests
 
     def start(self) -> Answer:
-        """What a page needs to know once."""
+        """The data that the page loads once."""
         return {
             "run": self.directory.path.absolute().name,
             "classes": list(self.class_names),
@@ -140,7 +140,7 @@ class Review:
         }
 
     def progress(self) -> dict[str, int]:
-        """How many of the items are decided."""
+        """The number of items, and how many are decided."""
         return self._queue.progress()
 
     def take_next(self, client: str) -> Answer:
@@ -152,10 +152,10 @@ class Review:
     def decide(
         self, who: Who, ticket: str, place: int, version: int, action: str, label: int | None = None
     ) -> Answer:
-        """Carry out an action on an item and answer with the next one, both in one transaction.
+        """Carry out an action on an item and return the next one, both in one transaction.
 
         Raises:
-            OvertakenError: Somebody else decided about the item meanwhile.
+            OvertakenError: The item was decided or undone in the meantime.
         """
         self._check(action, label)
         row = self._row(place)
@@ -168,10 +168,10 @@ class Review:
         return {"made": self.describe(made), **self._answer(taken)}
 
     def undo(self, who: Who, ticket: str, entry: int | None = None) -> Answer:
-        """Take back the client's newest entry, or the one that is named; the item comes again.
+        """Undo ``entry``, by default the client's newest, and return its item again.
 
         Raises:
-            OvertakenError: It was taken back already.
+            OvertakenError: The entry was already undone.
         """
         with self._database.writing():
             undone = self._history.undo(who, ticket, entry)
@@ -179,16 +179,16 @@ class Review:
         return {"undone": None if undone is None else self.describe(undone), **self._answer(taken)}
 
     def recent(self) -> list[Answer]:
-        """The newest decisions that stand."""
+        """The newest decisions in force."""
         return [self.describe(made) for made in self._history.newest(RECENT)]
 
     def picture(self, place: int) -> bytes | None:
-        """The image of an item as PNG; None where there is none."""
+        """The image of an item as PNG; None if it has no image."""
         row = self._row(place)
         return None if self._pictures is None else self._pictures.png(row, self.labels(row).id)
 
     def text(self, place: int) -> str | None:
-        """The text of an item; None where there is none."""
+        """The text of an item; None if it has no text."""
         row = self._row(place)
         found = None if self._pictures is None else self._pictures.text(row, self.labels(row).id)
         return None if found is None else _shown(found)
@@ -197,12 +197,12 @@ class Review:
         judged = self._table.learned(row)
         belief = judged.distribution
         whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0]
-        best = whole.nan_to_num().sort(descending=True, stable=True)  # JSON knows no NaN
+        best = whole.nan_to_num().sort(descending=True, stable=True)  # JSON does not support NaN
         likely = tuple(zip(best.indices[:SHOWN].tolist(), best.values[:SHOWN].tolist(), strict=True))
         return Labels(judged.ids[0], int(judged.given[0]), VERDICTS[int(judged.verdict[0])], likely)
 
     def describe(self, made: Entry) -> Answer:
-        """An entry in plain values."""
+        """Convert an entry to plain values."""
         return {
             "entry": made.entry,
             "place": made.place,
@@ -220,7 +220,7 @@ class Review:
         return Taken(place, version, self._queue.progress())
 
     def _answer(self, taken: Taken) -> Answer:
-        """What was taken, as the page shows it: read after the transaction, so that nobody waits for that."""
+        """The response for an assigned item, read after the transaction so that it does not block others."""
         item = None if taken.place is None else self._item(taken.place, taken.version)
         return {"item": item, "progress": taken.progress}
 
@@ -240,18 +240,18 @@ class Review:
     def _row(self, place: int) -> int:
         row = self._queue.row_at(place)
         if row is None:
-            raise ConfigError(f"item {place}: the queue has no such item; reload the page")
+            raise ConfigError(f"item {place}: not in the queue; reload the page")
         return row
 
     def _check(self, action: str, label: int | None) -> None:
         if action not in ACTIONS:
             raise ConfigError(f"action: {action!r} is unknown; use {', '.join(ACTIONS)}")
         if action == "choose" and (label is None or not 0 <= label < len(self.class_names)):
-            raise ConfigError(f"label: {label} is no class; choose one from 0 to {len(self.class_names) - 1}")
+            raise ConfigError(f"label: {label} is not a class; use 0 to {len(self.class_names) - 1}")
 
 
 def _shown(text: str) -> str:
-    """A file's name may hold bytes that are no text; JSON may not."""
+    """Replace bytes of a file name that are not text, which JSON does not allow."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
