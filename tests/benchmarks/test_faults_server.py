@@ -32,6 +32,7 @@ def test_every_route_and_method_is_in_the_table(faults):
         ("POST", "/api/undo"),
         ("GET", "/api/recent"),
         ("GET", "/api/image/{place}"),
+        ("GET", "/api/text/{place}"),
     }
     assert {path for (_, path), model in routes.items() if model} == {"/api/next", "/api/decide", "/api/undo"}
 

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from pencil.results import read_decisions
+from support.servers import show_texts
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -112,6 +113,19 @@ def test_a_hundred_decisions_by_keys_with_the_server_killed_midway(browser, serv
     history.close()
     assert max(Counter(row for row, _ in entries).values()) == 1
     assert len(entries) == DECISIONS
+
+
+def test_texts_are_shown_as_texts_and_never_as_html(browser, serve_here, make_run, tmp_path):
+    server, page = serve_here(make_run(tmp_path, images=False)), Page(browser)
+    show_texts(server.review, 60)
+    browser.get(f"{server.base}/#{server.token}")
+    page.ready()
+    assert page.text("words") == f"<img src=x onerror=alert(1)> note {page.item['row']}"
+    assert page.browser.execute_script("return document.querySelectorAll('#words *').length") == 0
+    page.decide("k")
+    page.ready()
+    assert page.text("words").endswith(f"note {page.item['row']}")
+    assert page.complaints() == []
 
 
 def test_search_skip_undo_and_what_somebody_else_did(browser, serve_here, make_run, tmp_path):

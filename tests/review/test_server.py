@@ -13,6 +13,7 @@ from pencil.cli.main import cli
 from pencil.errors import ConfigError, RunError
 from pencil.results import read_decisions
 from pencil.review.server import page_text, policy_for
+from support.servers import show_texts
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,7 @@ ROUTES = [
     ("POST", "/api/undo"),
     ("GET", "/api/recent"),
     ("GET", "/api/image/1"),
+    ("GET", "/api/text/1"),
     ("GET", "/docs"),
     ("GET", "/openapi.json"),
     ("GET", "/anything"),
@@ -136,6 +138,21 @@ def test_the_image_is_the_rows_own(running, people):
     assert answer.headers["content-type"] == "image/png"
     with image.open(running.review.directory.path.parent / f"row {item['row']}") as pixels:
         assert image.open(io.BytesIO(answer.content)).tobytes() == pixels.tobytes()
+
+
+def test_images_have_no_text_and_texts_no_image(running, people, serve_here, run):
+    ann, server = people(running, "Ann"), serve_here(run)
+    place = ann.next()["place"]
+    refused = ann.web.get(f"/api/text/{place}")
+    assert (refused.status_code, refused.json()["error"]) == (404, f"item {place}: its data is no text")
+    show_texts(server.review, 60)
+    bob = people(server, "Bob")
+    about, item = bob.web.get("/api/start").json(), bob.next()
+    assert (about["images"], about["texts"]) == (False, True)
+    told = bob.web.get(f"/api/text/{item['place']}")
+    assert told.json() == {"text": f"<img src=x onerror=alert(1)> note {item['row']}"}
+    assert told.headers["content-type"] == "application/json"
+    assert bob.web.get(f"/api/image/{item['place']}").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,11 @@ import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import torch
+
+from pencil.data import Examples, TensorInputs, Text
 from pencil.run import RunDirectory
+from pencil.stores import GivenLabels
 
 
 class BadFiles(SimpleHTTPRequestHandler):
@@ -120,3 +124,19 @@ class Server:
         self.process.wait()
         self.process.stdout.close()
         self.process.stderr.close()
+
+
+class Notes(TensorInputs):
+    """Numbers that are made of texts, which are not to be trusted."""
+
+    def shown(self, index):
+        return Text(f"<img src=x onerror=alert(1)> note {index}")
+
+
+def show_texts(review, rows: int) -> None:
+    """Let a review show its rows as texts."""
+    from pencil.review.pictures import Pictures
+
+    ids = [review.labels(row).id for row in range(rows)]
+    labels = GivenLabels.of(torch.arange(rows) % 2, 2)
+    review._pictures = Pictures(Examples(Notes(torch.zeros(rows, 1)), labels, ("a", "b"), ids))
