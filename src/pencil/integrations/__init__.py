@@ -1,1 +1,1 @@
-"""Adapters for other trainers, one module each. No other part of the package imports them."""
+"""Adapters for other trainers, one module each; ``pencil.PencilClassifier`` is one of them."""
