@@ -1,4 +1,4 @@
-"""The one training loop and what it stands on."""
+"""The training loop and its parts: learner, steps, checkpoints, policy, runtime, events."""
 
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions

@@ -3,9 +3,9 @@
 A checkpoint is a folder ``step-0000001234``. It is written under another name, its files are listed with sizes and
 checksums in ``complete.json``, all of them are synced, and only then is it renamed. A folder without that list, or
 whose files differ from it, is not a checkpoint. Everything DCP writes is a tensor; what is not (the progress of a
-run) is JSON in a tensor of bytes. Label rows lie beside in raw files (``row_files``). DCP would read its index with
-pickle; it gets one that ``index`` has read safely. DCP is imported by what uses it: its import takes half as long as
-all of torch, and commands that only look at results do without.
+run) is JSON in a tensor of bytes. Label rows are beside it in raw files (``row_files``). DCP would read its index with
+pickle; it gets one that ``index`` has read safely. DCP is imported where it is used: its import takes half as long as
+all of torch, and commands that only read results do not need it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Checkpoints:
         self._saving: Future[Path] | None = None
         self._background = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._whole: Path | None = None  # known to be
-        # Saving goes on beside training, so its ranks talk on lines of their own. They are laid here, where the ranks
-        # have just met: a host lost while they are laid is noticed late.
+        # Checkpoints are saved beside training, over connections of their own. They are opened here, where the ranks
+        # have just connected: a host that is lost meanwhile is noticed late.
         self._group = runtime.new_group()
 
     def save(
@@ -62,13 +62,13 @@ class Checkpoints:
     def begin(
         self, step: int, state: State, rows: RowSnapshot | None = None, needs: Collection[int] = ()
     ) -> None:
-        """Write the state beside whatever comes next; waits for the save before, and raises what went wrong in it."""
+        """Write the state in the background; first waits for the save before, and raises what went wrong in it."""
         self.wait()
         copies = {name: value.detach().clone() for name, value in state.items()}
         self._saving = self._background.submit(self._save, step, copies, rows, needs)
 
     def wait(self) -> None:
-        """Until nothing is being saved."""
+        """Wait until nothing is being saved; raises what went wrong."""
         _be_quiet_about_one_process()
         if self._saving is not None:
             saving, self._saving = self._saving, None
@@ -79,7 +79,7 @@ class Checkpoints:
         return self.folder / f"step-{step:010d}"
 
     def newest(self) -> Path | None:
-        """The newest whole checkpoint; damaged ones are passed over with a warning, and refused where all are."""
+        """The newest whole checkpoint; skips damaged ones with a warning, and raises ``RunError`` where all are."""
         damaged: dict[str, str] = {}
         for path in sorted(self.folder.glob("step-*"), reverse=True):
             problem = self._damage(path)
@@ -119,7 +119,7 @@ class Checkpoints:
             ) from error
 
     def _damage(self, path: Path) -> str | None:
-        """What is wrong; each rank looks at its share of the files, and all hear of it."""
+        """What is wrong; each rank checks its share of the files, and all get the result."""
         problem = damage(path, self._runtime.rank, self._runtime.world_size)
         found = self._runtime.total(torch.tensor([float(problem is not None)]))
         return problem or ("another rank found a file damaged" if found[0] else None)
@@ -131,7 +131,7 @@ class Checkpoints:
 
         final, group = self.at(step), self._group
         partial = self.folder / f".{final.name}.partial"
-        if final == self._whole:  # the run stands where it was resumed: this is on disk already
+        if final == self._whole:  # the run was resumed here: this is on disk already
             return final
         if self._runtime.is_main:
             make_folder(self.folder)
@@ -178,7 +178,7 @@ class Checkpoints:
         self._remove_all_but_newest(final)
 
     def _remove_all_but_newest(self, last: Path) -> None:
-        """What is numbered beyond the last one saved was damaged and passed over: it must not count as kept."""
+        """Those numbered beyond the last one saved were damaged and skipped: they must not count as kept."""
         found = sorted(self.folder.glob("step-*"))
         kept = [path for path in found if path.name <= last.name][-self._keep :]
         needed = {self.at(step) for path in kept for step in _needs(path)}
@@ -188,7 +188,7 @@ class Checkpoints:
 
 
 def damage(path: Path, share: int = 0, shares: int = 1) -> str | None:
-    """What keeps a folder from being a whole checkpoint, or None, judged by one of several shares of its files."""
+    """Why a folder is not a whole checkpoint, or None; checks one of several shares of its files."""
     try:
         listed = read_json(path / COMPLETE, error=RunError)
     except RunError:
@@ -228,13 +228,13 @@ def tensors_in(path: Path, prefix: str) -> State:
 
 
 def _first_failure(error: BaseException) -> BaseException:
-    """What went wrong on the first rank that DCP names; its own message is a traceback for each of them."""
+    """The error of the first rank that DCP names; DCP's own message is a traceback for each rank."""
     failures = getattr(error, "failures", None)
     return next(iter(failures.values()))[0] if failures else error
 
 
 def to_bytes(value: Mapping[str, Any]) -> Tensor:
-    """JSON as a tensor of bytes: floats survive exactly, and nothing needs pickle."""
+    """JSON as a tensor of bytes: floats stay exact, and pickle is not needed."""
     return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).clone()
 
 
@@ -254,5 +254,5 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 def _be_quiet_about_one_process() -> None:
-    """DCP warns whenever there is no process group; here that is a choice. For good: filters have no thread."""
+    """DCP warns whenever there is no process group, which is intended here. Filters hold for all threads."""
     warnings.filterwarnings("ignore", message="torch.distributed is disabled")

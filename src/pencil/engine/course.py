@@ -30,7 +30,7 @@ from pencil.engine.policy import (
 from pencil.engine.runtime import Runtime
 from pencil.errors import RunError
 
-MOST_RESTORES = 100  # a policy that restores more often would probably do so for ever
+MOST_RESTORES = 100  # a policy that restores more often probably never stops
 _KINDS: dict[str, Any] = {kind.word: kind for kind in (Continue, Stop, NextPhase, Restore)}
 
 
@@ -80,7 +80,7 @@ class Course:
         return decision
 
     def follow(self, decision: Decision, metrics: Mapping[str, Any], step: int) -> None:
-        """Note a decision taken after ``step`` steps, and change plan and names by it."""
+        """Record a decision taken after ``step`` steps, and change plan and names by it."""
         epochs = int(metrics["epoch"])
         self.past += (Past(metrics, decision),)
         if isinstance(decision, Restore):
@@ -144,7 +144,7 @@ def agreed(policy: Policy, end: EpochEnd, runtime: Runtime) -> Decision:
     try:
         decision = policy.decide(end)
         said = json.dumps(decision_to_json(decision))
-    except Exception as error:  # whatever it is, the other ranks must hear of it
+    except Exception as error:  # whatever it is, the other ranks must learn of it
         failure, said = error, f"{type(error).__name__}: {error}"
     answers = runtime.gathered((failure is not None, said))
     if failure is not None:

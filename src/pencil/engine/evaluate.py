@@ -33,8 +33,9 @@ def predictions(
 
     Of networks ``apart`` they are (B, N, C).
 
-    A rank with fewer than ``passes`` batches calls the network for nothing until it has as many: ranks gather a sharded
-    network together. Predictions that are not finite are held back, and in the end all ranks raise ``NotFiniteError``.
+    A rank with fewer than ``passes`` batches runs the network without using the result until it has as many, because
+    ranks gather a sharded network together. Predictions that are not finite are left out, and in the end all ranks
+    raise ``NotFiniteError``.
     """
     modes = [(module, module.training) for module in model.modules()]  # frozen layers have one of their own
     model.eval()

@@ -1,4 +1,4 @@
-"""What happens in a run, told to whoever listens: metrics as JSON lines, TensorBoard, progress for people."""
+"""Events of a run and their listeners: metrics as JSON lines, TensorBoard, progress for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Event:
             ``restored`` (a checkpoint kept by name, with the metrics of its epoch), ``checkpoint`` (will be saved now),
             ``stopped`` (by a signal), ``end``.
         step: Optimiser steps taken so far, those that a restore has undone included.
-        values: What there is to say about it.
+        values: Its details, such as metrics.
     """
 
     kind: Kind
@@ -35,10 +35,10 @@ class Event:
 
 
 class Listener(Protocol):
-    """Hears every event in order."""
+    """Receives every event in order."""
 
     def handle(self, event: Event) -> None:
-        """Take note."""
+        """Receive an event."""
         ...
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Events:
     listeners: Sequence[Listener] = ()
 
     def emit(self, kind: Kind, step: int, **values: Any) -> None:
-        """Announce an event."""
+        """Pass an event to all listeners."""
         event = Event(kind, step, values)
         for listener in self.listeners:
             listener.handle(event)
@@ -65,12 +65,12 @@ class Events:
 
 
 class JsonLines:
-    """One JSON object per epoch, appended and flushed; a resumed run first drops what it will say again.
+    """One JSON object per epoch, appended and flushed; a resumed run first drops the lines that it will write again.
 
     Where a checkpoint is restored, the lines of the epochs undone stay. A line with the metrics of the restored epoch
     and the checkpoint's name in ``restored`` follows. ``metrics.read_metrics`` leaves out what was undone.
 
-    A checkpoint relies on the epochs before it, which are therefore synced before it is saved.
+    Lines are synced before each checkpoint, which relies on them.
     """
 
     def __init__(self, path: Path, *, resume_at: int = 0) -> None:
@@ -107,7 +107,7 @@ class TensorBoard:
         need("tensorboard", extra="tensorboard", purpose="write TensorBoard events")
         from torch.utils.tensorboard import SummaryWriter
 
-        # TensorBoard hides what is at purge_step too, but the epoch that ended there is not said again.
+        # TensorBoard hides what is at purge_step too, but the epoch that ended there is not written again.
         self._writer: Any = SummaryWriter(str(folder), purge_step=resume_at + 1)
 
     def handle(self, event: Event) -> None:

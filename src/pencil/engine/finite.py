@@ -1,4 +1,4 @@
-"""Whether numbers are finite: quickly, by sums, in every step; exactly, where a sum is not."""
+"""Whether numbers are finite: in every step quickly by sums, and value by value where a sum is not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pencil.algorithm import Rows, TopRows
 def sums_are_finite(tensors: Iterable[Tensor]) -> bool:
     """False where a value is not finite, or where finite ones are so large that their sum is not.
 
-    One number for each tensor, and on a GPU one wait for all: several times faster than to look at every value.
+    One number for each tensor, and on a GPU one wait for all: several times faster than checking every value.
     """
     sums = [tensor.sum() for tensor in tensors]
     if not sums:

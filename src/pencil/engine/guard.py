@@ -21,11 +21,11 @@ from pencil.errors import NotFiniteError
 
 Batch = Sequence[tuple[Tensor, Tensor]]
 """(inputs, indices) of each pass of a step."""
-LARGE = 1e4  # inputs beyond this more likely want scaling than a lower learning rate
+LARGE = 1e4  # inputs beyond this more likely need scaling than a lower learning rate
 
 
 class Fault(NamedTuple):
-    """What is not finite; of several the one of the lowest order is told, for it made the others so."""
+    """What is not finite; of several, the one of the lowest order is reported, because it caused the others."""
 
     order: int
     words: str
@@ -77,12 +77,12 @@ class Guard:
         return not self._suspects and sums_are_finite(found) and sums_are_finite(rows)
 
     def refuse_step(self, epoch: int, batch: Batch) -> None:
-        """Raise what is not finite in a step of which some rank is not content, instead of taking it."""
+        """Raise what is not finite in a step that failed the quick check on some rank, instead of taking it."""
         self._refuse(lambda: first_fault(BadStep(self._job, epoch, batch, self._suspects)))
         self._suspects.clear()
 
     def require_finite(self, state: dict[str, Tensor]) -> None:
-        """Of what is saved or handed over: a step with finite gradients may still have led out of bounds."""
+        """Check what is saved: a step with finite gradients may still have led to weights that are not."""
         numbers = {name: value for name, value in state.items() if value.is_floating_point()}
         if self._job.runtime.any_of(not sums_are_finite(map(local, numbers.values())))[0]:
             self._refuse(lambda: fault_in_state(numbers, self._job))

@@ -1,4 +1,4 @@
-"""A checkpoint's index, read without trusting it.
+"""A checkpoint's index, read without running code from it.
 
 torch.distributed.checkpoint (DCP) keeps its index in ``.metadata`` and reads it with plain pickle, which can run code.
 Here it is read once, by an unpickler that knows DCP's record types and nothing else; what it says is checked against
@@ -65,9 +65,7 @@ def read_index(folder: Path) -> Metadata:
             problem = next(_problems(index, folder), None)
         except RunError:
             raise
-        except (
-            Exception
-        ) as error:  # bytes that are no pickle, and records of the wrong kind, fail in every way there is
+        except Exception as error:  # bytes that are no pickle, and records of the wrong kind, raise any error
             raise RunError(f"the checkpoint's index {path} cannot be read: {error}") from error
     if problem is not None:
         raise RunError(f"the checkpoint's index {path} was not written by this program: {problem}")

@@ -1,4 +1,4 @@
-"""The one training loop: gather, call, scatter. It knows nothing of PENCIL.
+"""The training loop: gather, call, scatter. It does not depend on PENCIL.
 
 A run is a number of optimiser steps. The step number alone says which epoch it is, which rows come next, how they
 are augmented and what every schedule reads; weights, optimiser, label rows and random state are the rest. So a run
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
 
 
 class Loop:
-    """Runs a training from wherever it stands to its end, or to a request to stop."""
+    """Runs a training from where it stands to its end, or to a request to stop."""
 
     def __init__(self, training: Training) -> None:
         self.training = training
@@ -100,7 +100,7 @@ class Loop:
         return True
 
     def _describe(self, error: NotFiniteError) -> str:
-        """When it was, and what is left. No checkpoint is taken: the failed pass has moved batch norm's averages."""
+        """With the step and the last checkpoint. None is taken now: the failed pass changed batch norm's averages."""
         learner, saved = self.training.learner, self._saver.step
         where = f"epoch {int(learner.epoch) + 1}, {learner.moment.phase.name} phase"
         left = "there is no checkpoint yet" if saved is None else f"the last checkpoint is of step {saved}"
@@ -150,7 +150,7 @@ class Loop:
         job.learner.survey(look, job.runtime.total)
 
     def _agree(self, stop: StopRequest, batch: Batch) -> Wanted:
-        """Ask all ranks, once in a step: before it is taken, for on any rank something may not be finite."""
+        """Ask all ranks once in a step, before it is taken: on any rank something may not be finite."""
         job = self.training
         asked = (stop.requested, self._saver.is_due, not self._guard.is_content())
         stopping, due, doubted = job.runtime.any_of(*asked)
@@ -174,7 +174,7 @@ class Loop:
         return self._follow(self._decided(job.policy, progress.course, metrics), wanted)
 
     def _decided(self, policy: Policy, course: Course, metrics: dict[str, Any]) -> Decision:
-        """The policy's decision, noted and told with the metrics of the epoch."""
+        """The policy's decision, recorded and emitted with the metrics of the epoch."""
         job = self.training
         metrics = job.runtime.gathered(metrics)[0]  # ranks differ in seconds
         decision = course.ask(policy, metrics, job.runtime, saves=job.checkpoints is not None)
@@ -242,7 +242,7 @@ class Loop:
         return wanted.stop
 
     def _save(self, *, wait: bool) -> None:
-        """Take a checkpoint of what is finite, beside training unless somebody waits for it."""
+        """Take a checkpoint of a finite state, in the background unless ``wait`` is set."""
         state = self._saver.finite_state(self.progress)
         if self.training.checkpoints is not None:
             self._emit("checkpoint")

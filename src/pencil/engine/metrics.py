@@ -2,8 +2,8 @@
 
 Where a policy restored a checkpoint, a line with ``restored`` takes the place of the epochs from its own on.
 
-Metrics tell of a run and decide nothing in it. Lines that were lost or damaged therefore stop nothing: they are left
-out, with a warning.
+Metrics describe a run, and nothing in it depends on them. So lines that were lost or damaged are no error: they are
+left out, with a warning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Share = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Epoch(BaseModel):
-    """What every epoch tells, and what some do."""
+    """What every epoch has, and what some have."""
 
     model_config = ConfigDict(strict=True)
 
@@ -75,7 +75,7 @@ def read_metrics(path: Path) -> list[Line]:
 
 
 def usable_lines(path: Path, is_usable: Callable[[Line], bool]) -> list[Line]:
-    """The lines of a JSON-lines file that are objects and of use; warns of others."""
+    """The lines of a JSON-lines file that are objects and usable; warns of others."""
     if not path.exists():
         return []
     found = [_parsed(text) for text in _texts(path)]

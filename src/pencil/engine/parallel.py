@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
 Parallel = Literal["ddp", "fsdp"]
-ENOUGH = 1 << 20  # parameters that are worth a gathering of their own
+ENOUGH = 1 << 20  # parameters that are worth being gathered separately
 
 
 def replicate(model: nn.Module) -> nn.Module:
@@ -108,13 +108,13 @@ def synchronised(network: nn.Module, *, last: bool) -> Iterator[None]:
 
 
 def release(network: nn.Module) -> None:
-    """Give back what a forward pass without a backward pass has gathered."""
+    """Free what a forward pass without a backward pass has gathered."""
     if is_sharded(network):
         network.reshard()
 
 
 def whole_weights(network: nn.Module) -> dict[str, Tensor]:
-    """The backbone's state on the CPU; where it is sharded every rank must ask, and the main one gets it."""
+    """The backbone's state on the CPU; where it is sharded every rank must call this, and the main one gets it."""
     sharded: bool = is_sharded(network)
     state = _gathered_state(network) if sharded else backbone(network).state_dict()
     return {name: value.cpu() for name, value in state.items() if isinstance(value, Tensor)}

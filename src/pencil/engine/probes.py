@@ -1,9 +1,9 @@
-"""Connections that notice a host which no longer answers.
+"""Connections that detect a host which no longer responds.
 
-A process that dies closes its connections, and the other ranks hear of it at once. A host that loses its link or its
-power closes nothing: the others would wait for the time-out of a collective, half an hour with gloo. A shorter one
-would end healthy runs in which one rank reads or writes for long. So the operating system is asked to probe the
-connections (TCP keepalive). The other host's system answers, however busy its rank is.
+A process that dies closes its connections, and the other ranks notice at once. A host that loses its link or its power
+closes nothing: the others would wait for the time-out of a collective, half an hour with gloo. A shorter time-out would
+end healthy runs in which one rank reads or writes for long. So the operating system probes the connections (TCP
+keepalive). The other host's system responds, however busy its rank is.
 """
 
 from __future__ import annotations

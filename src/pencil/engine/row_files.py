@@ -1,7 +1,7 @@
 """Label rows in a checkpoint: raw files of at most ``PIECE`` rows, named by their position in the order of all rows.
 
-So a rank of any number of ranks finds the rows it owns and reads nothing else. Rows go on changing while they are
-saved: whatever overwrites a row first hands its old value to the snapshot, which puts it back into what is written.
+So each rank, of any number of ranks, finds the rows it owns and reads nothing else. Rows change while they are saved:
+whatever overwrites a row first gives its old value to the snapshot, which writes that value.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pencil.errors import RunError
 
 PIECE = 1 << 20
 BLOCK = 1 << 24  # bytes written at once
-AT_ONCE = 3  # pieces under way
+AT_ONCE = 3  # pieces written in parallel
 Fingerprint = list[int]
 """Size and checksum of a file."""
 
 
 @dataclass
 class RowSnapshot:
-    """A store's rows as they stood when this was made, though they go on changing.
+    """A store's rows as they were when this was made, although they change afterwards.
 
     Attributes:
         state: The store's tensors (N, ...), shared with it.
         first: The position of its first row in the fixed order of all rows.
-        at_rest: Whether nobody writes to the rows meanwhile, so that they need no copy.
+        at_rest: Whether nothing writes to the rows meanwhile, so that they need no copy.
     """
 
     state: dict[str, Tensor]
@@ -53,14 +53,14 @@ class RowSnapshot:
                 self._overwritten.append((indices, before))
 
     def pieces(self) -> Iterator[tuple[str, Tensor]]:
-        """(file name, rows) of every piece, one after another; after the last one nothing is noted any more."""
+        """(file name, rows) of every piece, one after another; after the last one ``note`` does nothing."""
         for name, value in self.state.items():
             for start in range(0, len(value) if value[:1].numel() else 0, PIECE):
                 yield file_name(name, self.first + start), self._piece(name, start)
         self.close()
 
     def close(self) -> None:
-        """Forget; nothing more will be asked."""
+        """Free the memory; ``note`` does nothing any more."""
         with self._lock:
             self._open = False
             self._overwritten.clear()
@@ -85,7 +85,7 @@ def file_name(name: str, position: int) -> str:
 def write_rows(folder: Path, rows: RowSnapshot) -> dict[str, Fingerprint]:
     """Write every piece; returns the fingerprints of the files.
 
-    A piece waits for memory, checksum and disk in turn, so a few are under way at once.
+    A piece waits for memory, checksum and disk in turn, so a few are written in parallel.
     """
     under_way: deque[tuple[str, Future[Fingerprint]]] = deque()
     marks: dict[str, Fingerprint] = {}
@@ -108,7 +108,7 @@ def _write(path: Path, piece: Tensor) -> Fingerprint:
 
 
 def read_rows(folder: Path, state: dict[str, Tensor], owned: range) -> None:
-    """Fill a store's tensors with the rows at the positions it owns, whoever wrote them."""
+    """Fill a store's tensors with the rows at the positions it owns, whichever ranks wrote them."""
     for name, value in state.items():
         if not value[:1].numel():
             continue
@@ -121,7 +121,7 @@ def read_rows(folder: Path, state: dict[str, Tensor], owned: range) -> None:
 
 
 def _read(path: Path, value: Tensor, owned: range) -> int:
-    """Read what a file has of our rows straight into place; returns how many."""
+    """Read those of our rows that a file holds into place; returns how many."""
     width = value[:1].numel() * value.itemsize
     position = int(path.name.rsplit("-", 1)[1])
     first = max(position, owned.start)

@@ -1,4 +1,4 @@
-"""Where training runs: device, ranks, precision. One process is world size 1, not another program."""
+"""Where training runs: device, ranks, precision. One process is world size 1 and runs the same code."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from pencil.errors import ConfigError
 
 Precision = Literal["auto", "fp32", "bf16"]
 Group = dist.ProcessGroup | None
-"""The lines ranks talk on; None for those of training, and for one process."""
+"""The connections that ranks use; None for those of training, and for one process."""
 T = TypeVar("T")
 # A group that only DDP still holds would be deleted with it, under the interpreter's lock, and wait for its threads
-# while one of them waits for that lock. So groups that were left stay until the process ends.
+# while one of them waits for that lock. So groups that were left are kept until the process ends.
 _left_groups: list[dist.ProcessGroup | None] = []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Facts every other part of the engine asks about.
+    """Device, ranks and precision, and what ranks do together.
 
     Attributes:
         device: Where the network lives.
         rank: This process among ``world_size``.
         world_size: How many processes train together.
         precision: ``bf16`` runs the network under autocast; weights, losses and labels stay float32. ``start`` takes
-            ``auto`` too: bf16 where the device is made for it.
+            ``auto`` too: bf16 where the device computes it in hardware.
         channels_last: Keep images and convolutions in that memory format (faster on most hardware).
         parallel: How several ranks share the network: whole on each (``ddp``) or in shards (``fsdp``).
-        timeout_seconds: How long another host may be unreachable until it counts as lost.
+        timeout_seconds: How long another host may be unreachable before it counts as lost.
     """
 
     device: torch.device
@@ -57,7 +57,7 @@ class Runtime:
         parallel: Parallel = "ddp",
         timeout_seconds: float = 120.0,
     ) -> Runtime:
-        """Join the process group torchrun announces, if it announces one."""
+        """Join the process group that torchrun describes in the environment, if there is one."""
         world_size, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
         chosen = _device(device)
         if chosen.type == "cuda":
@@ -77,12 +77,12 @@ class Runtime:
 
     @classmethod
     def alone(cls, device: str = "auto") -> Runtime:
-        """This process by itself, whatever torchrun announces."""
+        """This process by itself, even under torchrun."""
         return cls(device=_device(device))
 
     @property
     def is_main(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """Whether this process prints and writes for all."""
         return self.rank == 0
 
     def stop(self) -> None:
@@ -106,7 +106,7 @@ class Runtime:
         return model
 
     def network(self, model: nn.Module) -> nn.Module:
-        """The placed model as all ranks train it together; to be made before its optimiser."""
+        """The placed model as all ranks train it together; call this before making the optimiser."""
         if self.world_size == 1:
             return model
         return shard(model, self.device, self.world_size) if self._shards else replicate(model)
@@ -124,7 +124,7 @@ class Runtime:
         return moved.cpu()
 
     def any_of(self, *flags: bool) -> list[bool]:
-        """Which of the flags are set on any rank; one process asks nobody, for this is done in every step."""
+        """Which of the flags are set on any rank; with one process it costs nothing, as it is called in every step."""
         if self.world_size == 1:
             return list(flags)
         return [bool(count > 0) for count in self.total(torch.tensor(flags, dtype=torch.float32))]
@@ -136,7 +136,7 @@ class Runtime:
                 dist.broadcast(buffer, src=0)
 
     def new_group(self) -> Group:
-        """Lines of their own on which the ranks can talk beside training, on the CPU."""
+        """Separate connections for use beside training, on the CPU."""
         if self.world_size == 1:
             return None
         with probed(self.timeout_seconds):
@@ -158,7 +158,7 @@ class Runtime:
 
 
 def is_lost_rank(error: RuntimeError) -> bool:
-    """Whether ranks failed to meet or to talk because one is gone; gloo says so only in words."""
+    """Whether ranks failed to connect or to communicate because one is gone; gloo says so only in its message."""
     return isinstance(error, dist.DistError) or "gloo/" in str(error)
 
 
@@ -178,11 +178,11 @@ def _device(wanted: str) -> torch.device:
 
 
 def _precision(wanted: Precision, device: torch.device) -> Precision:
-    """``auto``: bf16 where the hardware multiplies it; a processor that only imitates it takes twice as long."""
+    """``auto``: bf16 where the hardware multiplies it; a processor that only emulates it takes twice as long."""
     if wanted != "auto":
         return wanted
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    # get_capabilities is newer than the oldest torch that serves.
+    # get_capabilities is newer than the oldest torch supported.
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return "bf16" if known.get("amx_bf16") or known.get("avx512_bf16") else "fp32"

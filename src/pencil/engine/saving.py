@@ -45,7 +45,7 @@ class Saver:
         return state
 
     def save(self, progress: Progress, state: State, *, wait: bool) -> None:
-        """Take a checkpoint, beside training unless ``wait`` is set."""
+        """Take a checkpoint, in the background unless ``wait`` is set."""
         job, step = self._training, progress.taken
         needs = [] if progress.course is None else progress.course.protected
         if job.checkpoints is not None:
@@ -77,7 +77,7 @@ class Saver:
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:
-        """Whatever ends training, a checkpoint that is being written is still worth having."""
+        """Whatever ends training, a checkpoint that is being written is finished."""
         try:
             yield
         except BaseException:

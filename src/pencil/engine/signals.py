@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a polite request: stop after the current step, with a checkpoint."""
+"""SIGINT and SIGTERM as a request to stop after the current step, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-ECHO_SECONDS = 5.0  # torchrun passes on to its workers what the terminal has already sent to all
+ECHO_SECONDS = 5.0  # torchrun forwards to its workers what the terminal has already sent to all
 
 
 class StopRequest:
-    """While entered, the first signal sets ``requested``; a second one acts as it always did.
+    """While entered, the first signal sets ``requested``; a second one has its usual effect.
 
-    Under torchrun one Ctrl-C is heard twice, so there a second signal that comes at once counts as the first.
+    Under torchrun one Ctrl-C arrives twice, so there a second signal within ``ECHO_SECONDS`` counts as the first.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""What makes a run exactly what it is, as a flat dictionary of tensors, and back, for any number of ranks.
+"""The state of a run as a flat dictionary of tensors, and back, for any number of ranks.
 
-What every rank has alike (weights, optimiser, what a method learned from all examples together, progress) is saved
-once; under FSDP each rank saves its shard. A rank's random state carries its number. Label rows are saved beside, see
-``row_files``.
+What is the same on every rank (weights, optimiser, what a method learned from all examples together, progress) is
+saved once; under FSDP each rank saves its shard. A rank's random state is saved under its number. Label rows are saved
+separately, see ``row_files``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _shared(tensors: Mapping[str, Tensor] | None) -> State:
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> State:
-    """Per-parameter tensors (momentum, ...). Rates are the schedules', so groups need no saving."""
+    """Per-parameter tensors (momentum, ...). Learning rates follow from the schedules and are not saved."""
     return {
         f"optimizer/{name}/{key}": value
         for name, parameter in model.named_parameters()
@@ -74,7 +74,7 @@ def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> State:
 
 
 def _empty_optimizer_tensors(model: nn.Module, saved: State) -> State:
-    """Tensors to load into, each laid out (and under FSDP sharded) like its parameter; Adam's step count is plain."""
+    """Tensors to load into, each with the layout (and under FSDP the shards) of its parameter; Adam's step has none."""
     parameters = dict(model.named_parameters())
     return {
         entry: value if entry.endswith("/step") else torch.zeros_like(parameters[entry.split("/")[1]])
@@ -95,7 +95,7 @@ def _set_optimizer_tensors(model: nn.Module, optimizer: Optimizer, state: State)
 
 
 def _random() -> State:
-    """Torch's own generators, which dropout in a user's module draws from; everything of ours is a pure function."""
+    """Torch's own generators, which dropout in a user's module uses; this package draws from none of them."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -103,7 +103,7 @@ def _random() -> State:
 
 
 def _set_random(state: State) -> None:
-    """Empty for a rank that the saving run did not have: it keeps the seed it was built with."""
+    """Empty for a rank that the saving run did not have: it keeps its own state."""
     if "cpu" in state:
         torch.set_rng_state(state["cpu"])
     if torch.cuda.is_available() and "cuda" in state:

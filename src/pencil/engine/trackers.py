@@ -24,35 +24,35 @@ _ALLOW_FILES = "MLFLOW_ALLOW_FILE_STORE"
 
 
 class Tracker(ABC):
-    """Tells the numbers of each epoch, under the tracker's own name for the run.
+    """Sends the numbers of each epoch, under the tracker's own name for the run.
 
-    A resumed run says again what it had said after its checkpoint, bit for bit the same; a note in ``folder`` keeps the
-    name and the last step told, so that the tracker goes on in the same run and skips these.
+    A resumed run repeats the epochs after its checkpoint, bit for bit. A note in ``folder`` keeps the name and the last
+    step sent, so that the tracker continues the same run and skips these epochs.
     """
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
         self._note = folder / "told.json"
         noted = json.loads(self._note.read_text()) if self._note.exists() else {}
-        self._told: int = noted.get("step", 0)
+        self._sent: int = noted.get("step", 0)
         self._run: str | None = noted.get("run")
         self._ended = False
 
     @abstractmethod
     def log(self, numbers: Mapping[str, float], step: int) -> None:
-        """Tell the tracker."""
+        """Send numbers to the tracker."""
 
     def handle(self, event: Event) -> None:
-        """Tell epochs that are news."""
+        """Send epochs that were not sent yet."""
         self._ended = self._ended or event.kind == "end"
-        if event.kind == "epoch" and event.step > self._told:
+        if event.kind == "epoch" and event.step > self._sent:
             numbers = {name: value for name, value in event.values.items() if isinstance(value, int | float)}
             self.log(numbers, event.step)
             self.note(self._run, event.step)
 
     def note(self, run: str | None, step: int = 0) -> None:
-        """Remember the run's name at the tracker and how far it has been told."""
-        self._run, self._told = run, step
+        """Remember the run's name at the tracker and the last step sent."""
+        self._run, self._sent = run, step
         write_text(self._note, json.dumps({"run": run, "step": step}))
 
 
@@ -78,7 +78,7 @@ class Mlflow(Tracker):
 
     @staticmethod
     def package() -> ModuleType:
-        """MLflow, or how to install it; told beforehand not to report its use to its makers."""
+        """MLflow, or how to install it; its telemetry is turned off first."""
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         return need("mlflow", extra="mlflow", purpose="write MLflow runs")
 
@@ -126,7 +126,7 @@ class WeightsAndBiases(Tracker):
             reinit="create_new",  # beside a run of the user's own
             settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
         )
-        self.note(self._session.id, self._told)
+        self.note(self._session.id, self._sent)
 
     @staticmethod
     def package() -> ModuleType:
@@ -153,7 +153,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 @contextlib.contextmanager
 def _files_allowed() -> Iterator[None]:
-    """MLflow keeps its store of files but opens it only for those who ask by this variable."""
+    """MLflow opens a store of files only where this variable is set."""
     before = os.environ.get(_ALLOW_FILES)
     os.environ[_ALLOW_FILES] = before or "true"
     try:

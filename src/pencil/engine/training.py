@@ -1,4 +1,4 @@
-"""What a training is made of, and how right its network and labels are."""
+"""The parts of a training, and the accuracy of its network and labels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Training:
         return span(self.sampler.num_rows, self.sampler.rank, self.sampler.world_size)
 
     def accuracies(self) -> dict[str, float]:
-        """Of the network on what is held out, and of the labels where the truth is known: for measuring only."""
+        """Of the network on held-out examples, and of the labels where the truth is known; never trained on."""
         measured: dict[str, float] = {}
         self.runtime.agree_on_buffers(self.backbone)
         for name, examples in (("validation_accuracy", self.validation), ("test_accuracy", self.test)):
