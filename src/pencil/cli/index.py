@@ -78,7 +78,7 @@ def index(
     fields = Fields(label_field, input_field, id_field, ignored)
     splits = {"train": shards, **({"test": test} if test else {})}
     begun = time.monotonic()
-    written = write_index(splits, out, fields, workers=workers, tell=tell)
+    written = write_index(splits, out, fields, workers=workers, progress=tell)
     _report(written, round(time.monotonic() - begun, 3), json_)
 
 

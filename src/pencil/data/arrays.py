@@ -79,7 +79,7 @@ def check_packed(packed: int, unpacked: int, what: str = "it") -> None:
 
 
 def load_array(path: Path, key: str | None = None) -> NDArray[Any]:
-    """One array of a ``.npy`` (mapped, for it may be larger than memory) or, by key, of an ``.npz``."""
+    """One array of a ``.npy`` (mapped, since it may be larger than memory) or, by key, of an ``.npz``."""
     where = f"{path}: " if key is None else f"{path}, array {key!r}: "
     try:
         return _map_npy(path) if key is None else _unpack(path, key)

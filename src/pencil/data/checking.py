@@ -17,18 +17,18 @@ from pencil.data.inputs import Inputs, SubsetInputs, shown
 from pencil.errors import DataError, ExampleError
 
 LINE_SECONDS = 2.0
-Tell = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 """Called with the rows checked and all rows, at most once in ``LINE_SECONDS``."""
 
 
-def leave_out_unreadable(splits: Splits, tell: Tell = lambda *_: None) -> Splits:
+def leave_out_unreadable(splits: Splits, progress: Progress = lambda *_: None) -> Splits:
     """The examples that can be read; the others are listed in ``skipped_rows``."""
     skipped = dict(splits.skipped_rows)
     parts: dict[str, Any] = {}
     for name in ("train", "test", "validation"):
         examples: Examples | None = getattr(splits, name)
         if examples is not None and _is_lazy(examples.inputs):
-            bad = _unreadable(examples, tell)
+            bad = _unreadable(examples, progress)
             parts[name] = _without(examples, bad, name)
             skipped |= {examples.ids[row]: reason for row, reason in bad.items()}
     return replace(splits, skipped_rows=skipped, **parts)
@@ -39,10 +39,10 @@ def _is_lazy(inputs: Inputs) -> bool:
     return getattr(base, "is_lazy", False)
 
 
-def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
+def _unreadable(examples: Examples, progress: Progress) -> dict[int, str]:
     """What is wrong with each row that cannot be read."""
     found = {}
-    for row in _reported(len(examples), tell):
+    for row in _reported(len(examples), progress):
         try:
             shown(examples.inputs, row)
         except ExampleError as error:
@@ -50,12 +50,12 @@ def _unreadable(examples: Examples, tell: Tell) -> dict[int, str]:
     return found
 
 
-def _reported(rows: int, tell: Tell) -> Iterator[int]:
+def _reported(rows: int, progress: Progress) -> Iterator[int]:
     last = time.monotonic()
     for row in range(rows):
         yield row
         if time.monotonic() - last >= LINE_SECONDS:
-            tell(row + 1, rows)
+            progress(row + 1, rows)
             last = time.monotonic()
 
 

@@ -1,7 +1,7 @@
 """A fingerprint of a data set, at a cost that does not grow with its contents.
 
-Labels are all looked at, ids and contents at rows spread evenly; of shards the checksums that their index holds. So a
-changed label, row or order is always noticed, a changed image only where it is one of the sample.
+It covers all labels, and the ids and contents of a sample of rows; for shards, the checksums in their index. A changed
+label, row or order is always noticed, a changed image only if it is in the sample.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pencil.data.examples import Examples
 from pencil.data.inputs import Inputs, SubsetInputs
 from pencil.stores import GivenLabels
 
-IDS = 4096  # rows whose ids are looked at; all where there are no more
-CONTENTS = 64  # rows whose inputs are looked at
+IDS = 4096  # rows whose ids are included; all if there are no more
+CONTENTS = 64  # rows whose inputs are included
 Mark = dict[str, Any]
 
 
@@ -52,7 +52,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
 
 
 def _contents(inputs: Inputs) -> int | None:
-    """A checksum of shards, or of a sample of inputs; None for inputs that differ from one look to the next."""
+    """A checksum of shards, or of a sample of inputs; None for inputs that differ each time they are fetched."""
     base = inputs.base if isinstance(inputs, SubsetInputs) else inputs
     known: int | None = getattr(base, "checksum", None)
     if known is not None or not len(inputs):

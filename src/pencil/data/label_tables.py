@@ -101,7 +101,7 @@ def _column(header: list[str], key: str | None, path: Path) -> int:
 
 
 def parse_labels(cells: list[str], path: Path, *, first_row: int, names: Sequence[str] | None) -> Tensor:
-    """Class indices from names or whole numbers; a name wins, for a class may be called "3"."""
+    """Class indices from names or whole numbers; a name comes first, since a class may be named "3"."""
     index = {name: number for number, name in enumerate(names or ())}
     labels = np.empty(len(cells), np.int64)
     for row, cell in enumerate(cells):

@@ -33,7 +33,7 @@ class Augment:
     Applied after normalisation, the zeros of the padding are the mean colour, as in the paper.
 
     Attributes:
-        pad: Pixels of zeros added on each side before the crop; at most 1024, for a batch must hold them.
+        pad: Pixels of zeros added on each side before the crop; at most 1024, since a batch must hold them.
         crop: The side of the square that is cut out; None for the images' own height and width.
         flip: Whether to mirror half of the images left to right.
     """

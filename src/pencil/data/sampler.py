@@ -1,8 +1,8 @@
-"""Which rows make which batch: a pure function of seed, epoch and step, and of who took the epoch's earlier steps.
+"""Which rows make which batch: a pure function of seed, epoch, step, and the ranks of the epoch's earlier steps.
 
 A rank draws its batches from the rows it owns, reshuffled every epoch. Nothing is padded, repeated or dropped, not even
 where a run is resumed in mid-epoch by another number of ranks: the rows that the epoch's earlier steps visited follow
-from who took them, and the remaining rows are divided among the ranks that continue.
+from which ranks took them, and the remaining rows are divided among the ranks that continue.
 
 Where rows are stored in blocks (shards), a rank shuffles its blocks and then the rows within windows of a few blocks,
 so that a shard is read in one part of an epoch only.

@@ -74,7 +74,7 @@ class AnyKind:
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         # The table as it is now: installed packages are loaded later, and the schema is then built again.
-        # Reversed, for the most common kinds are the last that paths are compared with.
+        # Reversed: the most common kinds are the last that are tried.
         sections = dict.fromkeys(kind.section for kind in (*reversed(BUILT_IN), *_added.values()))
         union = functools.reduce(operator.or_, sections)
         return handler.generate_schema(Annotated[union, Field(discriminator="kind")])

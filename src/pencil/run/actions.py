@@ -103,7 +103,7 @@ def resume(
     check_code(code_in(config), trust_code, source=out)
     with _ranks(config, directory) as runtime, _alone(directory, runtime), _faults_told(directory):
         told = _teller(runtime, listeners)
-        prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, tell=told)
+        prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=told)
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)

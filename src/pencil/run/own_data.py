@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pencil.data.checking import Tell
+from pencil.data.checking import Progress
 from pencil.data.fingerprint import differences, fingerprint, labels_mark
 from pencil.errors import RunError
 from pencil.kinds import DataSection
@@ -29,7 +29,7 @@ def own_examples(
     *,
     trust_code: Trust = False,
     changed_data: bool = False,
-    tell: Tell = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> Prepared:
     """The examples of a run, as it was trained on them.
 
@@ -37,14 +37,14 @@ def own_examples(
         directory: The run.
         trust_code: Whether code that the run names may be imported to read them: True, or the import paths.
         changed_data: Continue even if the data has changed.
-        tell: Called with the progress where every row is checked first.
+        progress: Called with the progress where every row is checked first.
 
     Raises:
         RunError: The code is not trusted, or the data has changed; the message says how.
     """
     config = directory.config
     check_code(code_of_data(config.data), trust_code, source=directory.path)
-    prepared = prepare_examples(config.data, config.seed, tell)
+    prepared = prepare_examples(config.data, config.seed, progress)
     if not changed_data:
         check_unchanged(directory, prepared)
     return prepared

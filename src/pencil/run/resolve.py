@@ -12,7 +12,7 @@ import torch
 
 from pencil.config import RunConfig
 from pencil.data import Examples
-from pencil.data.checking import Tell
+from pencil.data.checking import Progress
 from pencil.engine import Runtime
 from pencil.run.method import load_method
 from pencil.run.sources import Prepared, prepare_examples
@@ -20,7 +20,9 @@ from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import USUAL_K, choose_store, free_memory
 
 
-def resolve(config: RunConfig, runtime: Runtime, tell: Tell = lambda *_: None) -> tuple[RunConfig, Prepared]:
+def resolve(
+    config: RunConfig, runtime: Runtime, tell: Progress = lambda *_: None
+) -> tuple[RunConfig, Prepared]:
     """The settings with nothing left open, and the examples, whose number decides about the store.
 
     Args:

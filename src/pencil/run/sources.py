@@ -18,7 +18,7 @@ from pencil.data import (
     leave_out_unreadable,
     mixed_seed,
 )
-from pencil.data.checking import Tell
+from pencil.data.checking import Progress
 from pencil.errors import ConfigError, DataError
 from pencil.kinds import DataSection, kind_of
 from pencil.run.noise import noisy_labels
@@ -54,12 +54,12 @@ class Prepared:
         return self.source.skipped_rows
 
 
-def prepare_examples(data: DataSection, seed: int, tell: Tell = lambda *_: None) -> Prepared:
+def prepare_examples(data: DataSection, seed: int, progress: Progress = lambda *_: None) -> Prepared:
     """Read the source, add noise to the training labels, then limit and split by seed.
 
-    ``tell`` is called with the progress where every row is checked first.
+    ``progress`` is called with the progress where every row is checked first.
     """
-    splits = read_splits(data, tell)
+    splits = read_splits(data, progress)
     train = splits.train
     if train.num_classes < 2:
         raise DataError(f"data.path: {data.path} has one class only; give data with at least two")
@@ -127,12 +127,12 @@ def balanced_indices(train: Examples, per_class: int, seed: int) -> Tensor:
     return order[by_label[place < per_class]].sort().values
 
 
-def read_splits(data: DataSection, tell: Tell = lambda *_: None) -> Splits:
+def read_splits(data: DataSection, progress: Progress = lambda *_: None) -> Splits:
     """The data set as stored in its files; without unreadable rows if ``data.on_error`` is "skip"."""
     with _naming(data) as path:
         splits = kind_of(data).read(data, path)
         if data.on_error == "skip":
-            splits = leave_out_unreadable(splits, tell)
+            splits = leave_out_unreadable(splits, progress)
             _report(splits)
         return splits
 

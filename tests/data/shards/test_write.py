@@ -113,7 +113,7 @@ def test_every_mistake_is_named_with_its_shard_and_sample(tar, png, npy, tmp_pat
         "a.tar: sample 'one': it has no label: no .cls and no .json",
         "a.tar: sample 'two': it has no image and no .npy",
         "a.tar: sample 'three': its label is empty",
-        "b.tar: two samples are called 'x'; files of one sample must follow one another",
+        "b.tar: two samples have the name 'x'; put the files of one sample next to each other",
         "b.tar: sample 'p': .pkl is refused, because unpickling runs code",
         "b.tar: sample 'q': .seg.png is unknown",
         "b.tar: sample 'r': it has png and jpg",
@@ -206,7 +206,9 @@ def test_several_shards_read_at_once_make_the_same_index(image_shards, tmp_path)
     folder = image_shards(tmp_path / "data", shards=5)
     told = []
     write_index({"train": [str(folder)]}, tmp_path / "one")
-    write_index({"train": [str(folder)]}, tmp_path / "two", workers=2, tell=lambda *step: told.append(step))
+    write_index(
+        {"train": [str(folder)]}, tmp_path / "two", workers=2, progress=lambda *step: told.append(step)
+    )
     names = sorted(file.name for file in (tmp_path / "one").iterdir())
     assert names == sorted(file.name for file in (tmp_path / "two").iterdir())
     assert all(

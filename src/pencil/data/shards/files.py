@@ -130,7 +130,7 @@ def _size_problem(shard: Shard, size_of: Callable[[str], int | None], place: str
 
 
 def damaged_shards(
-    index: ShardIndex, folder: Path, tell: Callable[[int, int, int], None] = lambda *_: None
+    index: ShardIndex, folder: Path, progress: Callable[[int, int, int], None] = lambda *_: None
 ) -> Problems:
     """Every shard read again, byte for byte; remote ones are fetched to ``folder`` for it and not kept."""
     problems, rows = {}, 0
@@ -139,7 +139,7 @@ def damaged_shards(
         if problem:
             problems[shard] = problem
         rows += shard.rows
-        tell(done, len(index.shards), rows)
+        progress(done, len(index.shards), rows)
     return problems
 
 

@@ -2,8 +2,8 @@
 
 A folder with ``shards.json`` (shards with rows, bytes and checksum, class names) and, for each split, plain arrays of
 little-endian int64: ``<split>-labels.bin``, for tar shards ``-offsets.bin`` and ``-sizes.bin`` (where each row's input
-lies), and the rows' keys as text ``-keys.bin`` with ``-key-ends.bin``. Row r of a split is the one at position r minus
-the rows of the shards before. Nothing here holds a Python object per row.
+begins), and the rows' keys as text ``-keys.bin`` with ``-key-ends.bin``. Rows are numbered shard by shard. Nothing here
+holds a Python object per row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pencil.reading import MB, open_plain, read_json
 MANIFEST = "shards.json"
 MANIFEST_BYTES = 4096 * MB  # of ten million shards
 VERSION = 1
-_BLOCK = 1 << 22  # labels looked at at once
+_BLOCK = 1 << 22  # labels checked at once
 _MOST = 1 << 60  # bytes, or rows
 Format = Literal["tar", "parquet"]
 Kind = Literal["images", "features"]
@@ -98,14 +98,14 @@ class SplitIndex:
         return shard, row - int(self.ends[shard]) + self.shards[shard].rows
 
     def key(self, row: int) -> str:
-        """What the row is called within its shard: its name, or its position where shards name none."""
+        """The name of the row within its shard; its position where rows have no names."""
         if self._key_ends is None:
             return str(self.place(row)[1])
         begin = int(self._key_ends[row - 1]) if row else 0
         return bytes(self._keys[begin : int(self._key_ends[row])]).decode("utf-8", "surrogateescape")
 
     def check_labels(self, classes: int) -> None:
-        """Refuse labels that are no class; read in pieces, for there may be very many."""
+        """Refuse labels that are no class; they are read in pieces, since there may be very many."""
         for first in range(0, len(self), _BLOCK):
             block = self.labels[first : first + _BLOCK]
             bad = (block < 0) | (block >= classes)

@@ -17,7 +17,7 @@ from pencil.places import is_remote, may_contact, remedy
 
 Value = TypeVar("Value")
 PAUSES = (0.5, 1.0, 2.0, 4.0)
-"""Seconds before another try; after the last one there is none."""
+"""Seconds before each retry."""
 CONNECT_SECONDS, SILENCE_SECONDS = 30, 60
 PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
 _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)

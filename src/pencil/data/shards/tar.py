@@ -128,7 +128,7 @@ def _scan_samples(files: Iterator[_File], fields: Fields, scan: Scan) -> None:
             sample[file.extension] = file
         if key in seen:
             scan.problems.append(
-                f"two samples are called {key!r}; files of one sample must follow one another"
+                f"two samples have the name {key!r}; put the files of one sample next to each other"
             )
         seen.add(key)
         _scan_sample(key, sample, fields, scan)

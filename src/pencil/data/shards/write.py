@@ -33,7 +33,7 @@ SHOWN = 10  # mistakes in one message
 CHUNK = 1 << 20  # labels renumbered at once
 Given = TypeVar("Given")
 Result = TypeVar("Result")
-Tell = Callable[[int, int, int], None]
+Progress = Callable[[int, int, int], None]
 """Called with shards done, all shards, and rows so far."""
 
 
@@ -43,7 +43,7 @@ def write_index(
     fields: Fields | None = None,
     *,
     workers: int = 1,
-    tell: Tell = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> ShardIndex:
     """Read every shard once and write what it holds to the folder ``out``.
 
@@ -52,7 +52,7 @@ def write_index(
         out: The index; it must not exist yet.
         fields: Where labels and inputs are.
         workers: Shards read at once.
-        tell: Called with the progress.
+        progress: Called with the progress.
     """
     if out.exists():
         raise DataError(f"--out {out}: exists already; remove it or choose another folder")
@@ -67,7 +67,7 @@ def write_index(
         scans = in_order(partial(_scan, fields=fields or Fields()), shards, workers)
         for done, (split, listed, scan) in enumerate(zip(splits_of, shards, scans, strict=True), 1):
             building.add(split, listed, scan)
-            tell(done, len(shards), building.rows)
+            progress(done, len(shards), building.rows)
         building.finish()
     return ShardIndex.open(out)
 
@@ -149,7 +149,7 @@ class _Building:
         self._check_layout(listed, scan)
         self.problems += [f"{listed.name}: {problem}" for problem in scan.problems]
         if len(self.problems) >= SHOWN:
-            self._tell_problems()
+            self._raise_problems()
         for label in scan.labels:
             self.first_in.setdefault(label, listed.name)
         labels = [self.numbers.setdefault(label, len(self.numbers)) for label in scan.labels]
@@ -168,7 +168,7 @@ class _Building:
     def finish(self) -> None:
         """Number the classes in their order, write the manifest."""
         if self.problems:
-            self._tell_problems()
+            self._raise_problems()
         if self.layout is None:
             raise DataError("the shards hold no samples; check that they are those you mean")
         splits = {name: SplitIndex(self.folder, name, tuple(shards)) for name, shards in self.shards.items()}
@@ -210,7 +210,7 @@ class _Building:
             ends = itertools.accumulate(map(len, keys), initial=begun)
             self._append(split, "key-ends", list(ends)[1:])
 
-    def _tell_problems(self) -> None:
+    def _raise_problems(self) -> None:
         more = [f"and {len(self.problems) - SHOWN} more"] if len(self.problems) > SHOWN else []
         lines = "\n  ".join([*self.problems[:SHOWN], *more])
         raise DataError(f"fix these shards, then index again:\n  {lines}")
