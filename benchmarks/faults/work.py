@@ -22,7 +22,7 @@ import numpy as np
 from pencil import run
 from pencil.bench import measure, runner
 from pencil.bench.grid import Grid
-from pencil.bench.workers import Answer, Job
+from pencil.bench.workers import Job, Result
 from pencil.cli.main import cli
 from pencil.cli.settings import train_config
 from pencil.config import RunConfig
@@ -134,10 +134,10 @@ def bench(data: str, out: str, tell: Any = lambda _: None) -> None:
     assert not outcome.failed, outcome.failed
 
 
-def _in_this_process(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Answer]]:
+def _in_this_process(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Result]]:
     for job in jobs:
         config = RunConfig.of(job.settings)
-        yield job, Answer(measure.carry_out(config, Path(job.folder), keep=job.keep))
+        yield job, Result(measure.carry_out(config, Path(job.folder), keep=job.keep))
 
 
 def decide(out: str, tell: Any = lambda _: None) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pencil.bench.workers import Answer
+from pencil.bench.workers import Result
 from pencil.cli import bench as module
 from pencil.errors import ConfigError, MissingExtraError
 
@@ -92,8 +92,8 @@ def test_the_bar_keeps_failures_and_the_last_run(monkeypatch):
     bar = module._Bar()
     told = []
     monkeypatch.setattr(bar._progress.console, "print", lambda *text, **_: told.extend(text))
-    bar(SimpleNamespace(cells=["a cell"], answer=Answer(error="no luck"), done=1, total=2))
-    bar(SimpleNamespace(cells=["b cell"], answer=Answer({"test_last": 0.5}), done=2, total=2))
+    bar(SimpleNamespace(cells=["a cell"], result=Result(error="no luck"), done=1, total=2))
+    bar(SimpleNamespace(cells=["b cell"], result=Result({"test_last": 0.5}), done=2, total=2))
     bar.close()
     task = bar._progress.tasks[0]
     assert "a cell  failed: no luck" in told

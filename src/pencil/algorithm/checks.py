@@ -1,12 +1,12 @@
-"""What settings must satisfy, said in one way, whoever gives them: Python, TOML, JSON or ``--set``."""
+"""Checks of settings, with the same messages for Python, TOML, JSON and ``--set``."""
 
 from __future__ import annotations
 
 LARGEST = 1e6
 """The most that a rate, a weight of a loss or a number of epochs may be.
 
-Larger ones mean nothing new: a label whose logits are 100 apart is certain, and one step of this size moves them much
-further. A product of two of them still is far below float32's 3e38, so that rows and losses stay finite.
+Larger values have no further effect: a label whose logits are 100 apart is certain, and one step of this size moves
+them much further. The product of two such values is far below float32's 3e38, so rows and losses stay finite.
 """
 
 
@@ -18,9 +18,9 @@ def require(held: bool, field: str, value: object, demand: str) -> None:
 
 def require_amount(field: str, value: float, shown: object = None, largest: float = LARGEST) -> None:
     """Refuse what is negative, not finite or larger than ``largest``; ``shown`` is what the user gave."""
-    told = value if shown is None else shown
-    require(not value < 0, field, told, "must not be negative")
-    require(value <= largest, field, told, f"must be a number of at most {largest:,.0f}")
+    given = value if shown is None else shown
+    require(not value < 0, field, given, "must not be negative")
+    require(value <= largest, field, given, f"must be a number of at most {largest:,.0f}")
 
 
 def require_amounts(settings: object, *fields: str) -> None:

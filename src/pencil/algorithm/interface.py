@@ -13,7 +13,7 @@ else has a default:
     start_shared, survey_due, survey    what it learns from all examples together
     mixing                              how it learns from mixed examples (MixUp)
 
-Legend: B examples in the batch, C classes, W values in a row. *Indices* (B,) say which rows; *rows* (B, W) are their
+Legend: B examples in the batch, C classes, W values in a row. *Indices* (B,) are row numbers; *rows* (B, W) are their
 contents. ``given`` is ŷ, the labels that came with the examples: classes (B,), or distributions (B, C).
 """
 
@@ -117,7 +117,7 @@ class Method:
 
     @property
     def wants_noise(self) -> bool:
-        """Whether it must know the transition matrix of the run's synthetic noise."""
+        """Whether it needs the transition matrix of the run's synthetic noise."""
         return False
 
     def with_noise(self, matrix: Tensor | None) -> Self:
@@ -129,7 +129,7 @@ class Method:
         return self
 
     def start_shared(self, num_classes: int) -> dict[str, Tensor]:
-        """What it knows of all examples together as training begins; names, shapes and types stay the same.
+        """What it starts with for all examples together; names, shapes and types stay the same.
 
         The tensors are equal on every rank and never changed in place. ``step`` finds them as ``moment.shared``, and
         checkpoints hold them.

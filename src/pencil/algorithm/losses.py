@@ -5,7 +5,7 @@ Legend: B examples in the batch, C classes.
     label_logits  (B, C)  ỹ, the unconstrained label variable; y^d = softmax(ỹ), Eq. 7
     given         (B,) class indices, or (B, C) distributions: ŷ, the labels that came with the examples
 
-Means over the batch are the caller's: a per-example loss knows nothing of batch size, partial batches,
+The caller takes the mean over the batch, so a per-example loss does not depend on batch size, partial batches,
 gradient accumulation or ranks.
 """
 
@@ -53,7 +53,7 @@ def compatibility_loss(label_logits: Tensor, given: Tensor, form: Form = "printe
     """L_o per example (B,): cross entropy of the label distribution against ŷ (Sec. 3.3).
 
     ``printed`` is the paper's -Σ_j ŷ_j log y^d_j. ``reference`` is what the authors' published program
-    computes: it hands y^d, already a softmax, to a cross entropy that applies softmax once more.
+    computes: it passes y^d, already a softmax, to a cross entropy that applies softmax once more.
     """
     if form == "printed":
         return cross_entropy(label_logits, given)

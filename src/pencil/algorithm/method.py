@@ -133,7 +133,7 @@ class Pencil(Method):
     ) -> Step:
         """backbone: cross entropy with the given labels. correction: L_c + β L_e (+ balance), and the labels move.
 
-        finetune: L_c alone, labels at rest. ``loss`` takes β; ``moved`` makes one closed-form label update.
+        finetune: L_c alone, labels fixed. ``loss`` takes β; ``moved`` makes one closed-form label update.
         """
         if moment.phase.name == "backbone":
             return Step(cross_entropy(logits, given))

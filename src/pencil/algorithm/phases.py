@@ -1,4 +1,4 @@
-"""The three phases of a run (Sec. 3.6) and the clock that tells which one it is."""
+"""The three phases of a run (Sec. 3.6), and which one an epoch is in."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where training stands: a phase, and how many of its epochs have passed (with fractions).
+    """A point in training: a phase, and how many of its epochs have passed (with fractions).
 
-    ``shared`` is what the method has learned from all examples together; most learn nothing of the kind.
+    ``shared`` is what the method has learned from all examples together; most methods learn nothing of this kind.
     """
 
     phase: Phase

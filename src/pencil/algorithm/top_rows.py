@@ -22,7 +22,7 @@ from pencil.algorithm.update import gradient_of_columns, start_label_logits
 
 
 class Largest(NamedTuple):
-    """As ``Tensor.max(dim)`` answers: the largest value of each row and its class."""
+    """The result of ``TopRows.max``, as of ``Tensor.max(dim)``: the largest value of each row and its class."""
 
     values: Tensor
     indices: Tensor
@@ -30,7 +30,7 @@ class Largest(NamedTuple):
 
 @dataclass(frozen=True)
 class TopRows:
-    """B rows of C entries, of which k are told apart. Behaves like the (B, C) tensor it stands for.
+    """B rows of C entries, of which k are kept apart. Behaves like the (B, C) tensor that it represents.
 
     Attributes:
         classes: (B, k) int64, which classes; no class twice in a row.
@@ -89,7 +89,7 @@ class TopRows:
         assert dim == 1, "rows are the first dimension"
         best = self.values.max(dim=1)
         found = self.classes.gather(1, best.indices[:, None])[:, 0]
-        shared = self.rest[:, 0] > best.values  # then the first class that is not told apart
+        shared = self.rest[:, 0] > best.values  # then the first class that is not kept apart
         return Largest(
             torch.where(shared, self.rest[:, 0], best.values),
             torch.where(shared, self._first_shared(), found),
@@ -103,8 +103,8 @@ class TopRows:
 
     def _first_shared(self) -> Tensor:
         first = torch.arange(self.classes.shape[1] + 1, device=self.device)
-        told = (first[None, :, None] == self.classes[:, None, :]).any(dim=2)
-        return told.long().argmin(dim=1)
+        kept = (first[None, :, None] == self.classes[:, None, :]).any(dim=2)
+        return kept.long().argmin(dim=1)
 
 
 def cut(rows: Tensor, k: int) -> TopRows:
@@ -116,7 +116,7 @@ def cut(rows: Tensor, k: int) -> TopRows:
 
 
 def start_top_rows(given: Tensor, num_classes: int, k: int, initial_gap: float) -> TopRows:
-    """Eq. 8 for hard labels: K at the given class, 0 at all others, of which k - 1 are told apart already."""
+    """Eq. 8 for hard labels: K at the given class, 0 at all others, of which k - 1 are kept apart."""
     if given.dim() == 2:
         return cut(start_label_logits(given, num_classes, initial_gap), k)
     classes = (given.long()[:, None] + torch.arange(k, device=given.device)) % num_classes
@@ -176,7 +176,7 @@ def updated_top_rows(
 
 
 def _candidates(probs: Tensor, given: Tensor, k: int) -> Tensor:
-    """Classes (B, M) that may be told apart from now on."""
+    """Classes (B, M) that may be kept apart from now on."""
     likely = largest(probs, min(2 * k, probs.shape[1]))
     hinted = given.long()[:, None] if given.dim() == 1 else given.topk(k, dim=1).indices
     return torch.cat([hinted, likely], dim=1)
@@ -217,7 +217,7 @@ def _with_mean(entries: Tensor, counts: Tensor) -> Tensor:
 
 
 def _cut_columns(moved: Tensor, columns: Tensor, counts: Tensor, rows: TopRows) -> TopRows:
-    """The k largest columns; the rest's mean over what falls out and what never was in."""
+    """The k largest columns; all others, dropped now or shared before, join the shared entry."""
     k = rows.classes.shape[1]
     alone = torch.where(counts[:, :-1] > 0, moved[:, :-1], -torch.inf)
     best = alone.topk(k, dim=1)

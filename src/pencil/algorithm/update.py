@@ -81,7 +81,7 @@ def gradient_of_columns(
     direction: Direction,
     counts: Tensor | None = None,
 ) -> Tensor:
-    """dL_c/dỹ + κ dL_o/dỹ, from y, f and ŷ (B, M); a column stands for ``counts`` (B, M) classes alike, or for one."""
+    """dL_c/dỹ + κ dL_o/dỹ, from y, f and ŷ (B, M); a column represents ``counts`` (B, M) equal classes, or one."""
     gradient = classification_gradient(probs, labels, direction, counts)
     if not pull:
         return gradient

@@ -1,4 +1,4 @@
-"""What can be wrong with a grid file besides the settings in it."""
+"""Checks of a grid file, apart from the settings in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pencil.presets import PRESETS
 
 AXES = ("data", "noise", "method", "variant")
 CLEAN, ORACLE = CEILINGS = ("clean", "oracle")
-MOST_SEEDS = 10_000  # of a grid that somebody means
+MOST_SEEDS = 10_000  # a larger number is a slip
 DEFAULT = "default"  # the variant that changes nothing
 _FIELDS = ("seeds", "validation", "ceilings", "base", *AXES)
 _NAME = re.compile(r"[\w.+-]+")

@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
-        """What tells a cell from the others."""
+        """Identifies the cell."""
         return (self.data, self.noise, self.method, self.variant, self.seed)
 
     def __str__(self) -> str:
@@ -183,7 +183,7 @@ class Grid:
         return table
 
     def _wrong_settings(self) -> list[str]:
-        """Mistakes in the settings of any cell, each told once, with the first cell that has it."""
+        """Mistakes in the settings of any cell, each listed once, with the first cell that has it."""
         found: dict[str, str] = {}
         for place in self._places():
             where = " ".join(place[axis] for axis in AXES if place[axis] != DEFAULT)
@@ -219,7 +219,7 @@ def _chosen(section: object, table: Table) -> Table:
     kept = {}
     for name, default in _defaults(section).items():
         value = getattr(section, name)
-        if name in ("name", "kind") or value != default:  # these say which defaults are meant
+        if name in ("name", "kind") or value != default:  # these decide which defaults apply
             kept[name] = _chosen(value, table[name]) if _defaults(value) else table.get(name)
     return kept | (getattr(section, "model_extra", None) or {})
 

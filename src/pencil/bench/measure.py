@@ -48,7 +48,7 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
 
 
 def measure(directory: RunDirectory, trust_code: Trust = False) -> dict[str, Any]:
-    """What a finished run's line in the results says besides which cell it is; shares from 0 to 1."""
+    """The measures of a finished run, as in its line of the results; shares from 0 to 1."""
     config, summary = directory.config, directory.summary
     examples = own_examples(directory, trust_code=trust_code).train
     metrics = read_metrics(directory.metrics)
@@ -106,8 +106,8 @@ def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -
     """The trained network's classes for its own training rows: one pass over them."""
     runtime = build_runtime(directory.config)
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
-    rows = torch.arange(len(examples))
-    seen = predictions(model, examples.inputs, rows, preparation, runtime)
+    indices = torch.arange(len(examples))
+    seen = predictions(model, examples.inputs, indices, preparation, runtime)
     return torch.cat([probabilities.argmax(dim=1) for _, probabilities in seen])
 
 

@@ -46,7 +46,7 @@ _Figure = Annotated[float, Field(allow_inf_nan=False)] | None
 
 
 class _Result(BaseModel):
-    """What a line must tell, and of what kind its figures are; it tells more."""
+    """The fields that a line must have, with their types; it has more."""
 
     model_config = ConfigDict(strict=True)
 

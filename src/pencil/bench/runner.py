@@ -12,7 +12,7 @@ from typing import Any
 
 from pencil.bench.grid import Cell, Grid
 from pencil.bench.results import RESULTS, Line, ResultsFile, key_of, read_results
-from pencil.bench.workers import Answer, Job, carry_out_all
+from pencil.bench.workers import Job, Result, carry_out_all
 from pencil.durable import make_folder
 from pencil.errors import RunError
 
@@ -25,12 +25,12 @@ class Finished:
 
     Attributes:
         cells: Those it is for; runs of equal settings are carried out once.
-        answer: Its measures or its error.
+        result: Its measures or its error.
         done, total: How many runs have ended, of how many that there were to carry out.
     """
 
     cells: Sequence[Cell]
-    answer: Answer
+    result: Result
     done: int
     total: int
 
@@ -71,7 +71,7 @@ def run_grid(
         seeds: The first so many seeds only.
         jobs: Processes, of one thread each.
         keep: Leave checkpoints and label parts of finished runs.
-        tell: Hears of every run that ends.
+        tell: Called with every run that ends.
     """
     cells = grid.cells(only, seeds)
     with _alone(out):
@@ -100,20 +100,20 @@ def _carry_out(
     work = [Job(cells[0].config.table(), str(out / "runs" / name), keep=keep) for name, cells in runs.items()]
     (out / FAILURES).unlink(missing_ok=True)
     outcome.missing = len(todo)
-    for done, (job, answer) in enumerate(carry_out_all(work, jobs), start=1):
+    for done, (job, result) in enumerate(carry_out_all(work, jobs), start=1):
         cells = runs[Path(job.folder).name]
         for cell in cells:
-            _note(cell, answer, out, results, outcome)
+            _note(cell, result, out, results, outcome)
         outcome.missing -= len(cells)
-        tell(Finished(cells, answer, done, len(work)))
+        tell(Finished(cells, result, done, len(work)))
 
 
-def _note(cell: Cell, answer: Answer, out: Path, results: ResultsFile, outcome: Outcome) -> None:
-    if answer.measures is not None:
-        results.append(result_line(cell, answer.measures))
+def _note(cell: Cell, result: Result, out: Path, results: ResultsFile, outcome: Outcome) -> None:
+    if result.measures is not None:
+        results.append(result_line(cell, result.measures))
         return
-    outcome.failed[str(cell)] = answer.error or "failed"
-    failure = {**_place(cell), "error": answer.error, "trace": answer.trace}
+    outcome.failed[str(cell)] = result.error or "failed"
+    failure = {**_place(cell), "error": result.error, "trace": result.trace}
     with (out / FAILURES).open("a", encoding="utf-8") as file:
         file.write(json.dumps(failure) + "\n")
 

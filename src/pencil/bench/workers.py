@@ -37,16 +37,16 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What became of a job: its measures, or the error that ended it."""
+class Result:
+    """The result of a job: its measures, or the error that ended it."""
 
     measures: dict[str, Any] | None = None
     error: str | None = None
     trace: str | None = None
 
 
-def carry_out_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Answer]]:
-    """Every job with its answer, in the order they end. SIGINT and SIGTERM end it early, runs saved."""
+def carry_out_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Result]]:
+    """Every job with its result, in the order they end. SIGINT and SIGTERM end it early, with runs saved."""
     waiting, crew = deque(jobs), list[_Worker]()
     with StopRequest() as stop:
         try:
@@ -55,12 +55,12 @@ def carry_out_all(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Answ
                     crew.append(_Worker(waiting.popleft()))
                 ready = wait([worker.connection for worker in crew], LOOK_SECONDS)
                 for worker in [worker for worker in crew if worker.connection in ready]:
-                    job, answer = worker.job, worker.answer()
-                    if answer.error is None or worker.is_alive:
+                    job, result = worker.job, worker.result()
+                    if result.error is None or worker.is_alive:
                         _next(worker, waiting, crew)
                     else:
                         crew.remove(worker)
-                    yield job, answer
+                    yield job, result
         finally:
             for worker in crew:
                 worker.ask_to_stop()
@@ -93,15 +93,15 @@ class _Worker:
 
     def give(self, job: Job) -> None:
         self.job = job
-        with contextlib.suppress(OSError):  # it died meanwhile: its answer will say so
+        with contextlib.suppress(OSError):  # it died meanwhile; reading its result raises
             self.connection.send_bytes(json.dumps(asdict(job)).encode())
 
-    def answer(self) -> Answer:
+    def result(self) -> Result:
         try:
-            return Answer(**json.loads(self.connection.recv_bytes()))
+            return Result(**json.loads(self.connection.recv_bytes()))
         except (EOFError, OSError):
             self._process.join()
-            return Answer(error=_death(self._process.exitcode))
+            return Result(error=_death(self._process.exitcode))
 
     def dismiss(self) -> None:
         self.connection.close()
@@ -128,24 +128,24 @@ def _death(code: int | None) -> str:
 
 def work(connection: Connection) -> None:
     """The process itself: a job at a time until the line is closed."""
-    os.setpgrp()  # Ctrl-C is the parent's to hear; it asks its workers to stop
+    os.setpgrp()  # so that Ctrl-C reaches the parent only, which asks its workers to stop
     threading.Thread(target=_die_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     while True:
         try:
             job = Job(**json.loads(connection.recv_bytes()))
-            connection.send_bytes(json.dumps(asdict(_answer(job))).encode())
-        except (EOFError, OSError):  # nobody asks any more, or nobody listens
+            connection.send_bytes(json.dumps(asdict(_result(job))).encode())
+        except (EOFError, OSError):  # the parent has closed the line
             return
 
 
-def _answer(job: Job) -> Answer:
+def _result(job: Job) -> Result:
     try:
-        return Answer(carry_out(RunConfig.of(job.settings), Path(job.folder), keep=job.keep))
+        return Result(carry_out(RunConfig.of(job.settings), Path(job.folder), keep=job.keep))
     except PencilError as error:
-        return Answer(error=str(error))
+        return Result(error=str(error))
     except Exception as error:  # whatever it is, the other runs go on
-        return Answer(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        return Result(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
 
 
 def _die_with_parent() -> None:

@@ -137,10 +137,10 @@ def table(results: Path, style: Any, metrics: tuple[str, ...], against: str | No
 
 def describe(finished: Finished) -> str:
     """A run that ended, in a few words."""
-    cell, answer = finished.cells[0], finished.answer
-    if answer.measures is None:
-        return f"{cell}  failed: {answer.error}"
-    last = answer.measures["test_last"]
+    cell, result = finished.cells[0], finished.result
+    if result.measures is None:
+        return f"{cell}  failed: {result.error}"
+    last = result.measures["test_last"]
     return f"{cell}  {f'test {percent(last)}' if last is not None else 'done'}"
 
 
@@ -193,7 +193,7 @@ class _Bar(_Lines):
         self._progress.start()
 
     def __call__(self, finished: Finished) -> None:
-        if finished.answer.measures is None:
+        if finished.result.measures is None:
             self._progress.console.print(printable(describe(finished)), markup=False, highlight=False)
         self._progress.update(
             self._task,

@@ -83,7 +83,7 @@ class _Visit:
 
 
 class LabelLearner:
-    """Learns labels beside any network.
+    """Learns labels while any network trains.
 
     Args:
         method: What turns logits and label rows into a loss and new rows.
@@ -130,7 +130,7 @@ class LabelLearner:
 
     @property
     def moment(self) -> Moment:
-        """The phase training is in, how far, and what the method knows of all examples together."""
+        """The phase, how far training is in it, and what the method learned from all examples together."""
         return replace(moment_at(self.phases, self.epoch), shared=self.shared)
 
     @property
@@ -314,7 +314,7 @@ class _Reminders:
     def __init__(self, num_rows: int) -> None:
         self._num_rows = num_rows
         self._seen = self._waiting = 0
-        self._clock_runs = self._stepped = self._told_step = False
+        self._clock_runs = self._stepped = self._warned_of_step = False
 
     def begin_epoch(self) -> None:
         self._clock_runs, self._stepped = True, False
@@ -334,15 +334,15 @@ class _Reminders:
         if self._waiting > self._num_rows:
             self._remind_of_step(f"for {self._waiting:,} examples")
         if self._seen > self._num_rows and not self._clock_runs:
-            self._clock_runs = True  # told once
+            self._clock_runs = True  # warned once
             warnings.warn(
                 "the phase never changes, for learner.epoch was not set; write: for epoch in learner.epochs()",
                 stacklevel=3,
             )
 
     def _remind_of_step(self, when: str) -> None:
-        if not self._told_step:
-            self._told_step = True
+        if not self._warned_of_step:
+            self._warned_of_step = True
             warnings.warn(
                 f"learner.step() was not called {when}, so no label changed; call it after optimizer.step()",
                 stacklevel=4,

@@ -16,7 +16,7 @@ from pencil.methods import Guess
 
 @dataclass(frozen=True)
 class Blend:
-    """How examples are mixed in pairs: ``share`` of one, the rest of the one at its place in ``order``."""
+    """How examples are mixed in pairs: ``share`` of an example, and the rest of the one that ``order`` gives for it."""
 
     share: float
     order: Tensor
@@ -38,7 +38,7 @@ def mixed_losses(
     learner: LabelLearner,
     forward: Callable[[Tensor], Tensor],
     views: Sequence[Tensor],
-    rows: Tensor,
+    indices: Tensor,
     key: tuple[int, ...],
 ) -> tuple[Tensor, Tensor]:
     """Losses (B,) of a batch's mixed views, and the logits (B, ...) of its first view.
@@ -49,19 +49,19 @@ def mixed_losses(
     Args:
         learner: Of a method that mixes now.
         forward: The network.
-        views: Inputs (B, ...), as often as the method wants.
-        rows: (B,) row numbers.
-        key: What decides on the mixture.
+        views: Inputs (B, ...), one for each view that the method wants.
+        indices: (B,) which rows these are.
+        key: Numbers that decide the mixture.
     """
     method = learner.mixing
     assert method is not None
     inputs = torch.cat(tuple(views))
     with torch.no_grad():
-        logits = forward(inputs).unflatten(0, (len(views), len(rows)))
-        guess = learner.guess(logits, rows)
+        logits = forward(inputs).unflatten(0, (len(views), len(indices)))
+        guess = learner.guess(logits, indices)
     blend = Blend.drawn(method.alpha, len(inputs), *key)
     targets = guess.targets.repeat(len(views), 1, 1)
     labelled = guess.labelled.repeat(len(views), 1)
     mixed = Guess(blend(targets), labelled)
     losses = method.mixed_loss(forward(blend(inputs)).float(), mixed, learner.moment)
-    return losses.unflatten(0, (len(views), len(rows))).mean(dim=0), logits[0]
+    return losses.unflatten(0, (len(views), len(indices))).mean(dim=0), logits[0]

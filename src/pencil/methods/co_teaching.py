@@ -4,7 +4,8 @@
     D_1 = the R(t) B examples with the least cross entropy by network 1, D_2 by network 2
     network 1 learns from the mean cross entropy over D_2, network 2 from that over D_1
 
-Networks learn right labels first, so a small loss speaks for a label; two of them filter each other's mistakes.
+Networks learn right labels first, so a label with a small loss is probably right. Two networks filter each other's
+mistakes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class CoTeaching(Method):
     per example. The choice is made within a rank's own part of a batch, or a pass of an accumulated one.
 
     Attributes:
-        forget_rate: τ, best the share of wrong labels, which the method must be told.
+        forget_rate: τ; set it to the share of wrong labels.
         gradual: t_k, the epochs of the correction phase after which the whole τ is left out.
     """
 

@@ -63,8 +63,8 @@ def guessed_targets(
     Args:
         probs: Predictions (M, B, N, C) for M views.
         given: ŷ.
-        clean: w (B, N), as each network is told by the other.
-        labelled: (B, N) bool, as each network is told by the other.
+        clean: w (B, N) of each network, from the other network.
+        labelled: (B, N) bool of each network, from the other network.
         temperature: T.
     """
     own = probs.mean(dim=0)
@@ -85,16 +85,16 @@ def divided_losses(logits: Tensor, targets: Tensor, labelled: Tensor, unlabelled
     """
     log_probs = logits.log_softmax(dim=2)
     probs = log_probs.exp()
-    told = labelled.to(logits.dtype)
-    supervised = _weights(told) * -(targets * log_probs).sum(dim=2)
-    guessed = _weights(1 - told) * (probs - targets).square().mean(dim=2)
-    log_seen = log_probs.logsumexp(dim=0) - math.log(len(logits))  # of the mean; its gradient has bounds
+    known = labelled.to(logits.dtype)
+    supervised = _weights(known) * -(targets * log_probs).sum(dim=2)
+    guessed = _weights(1 - known) * (probs - targets).square().mean(dim=2)
+    log_seen = log_probs.logsumexp(dim=0) - math.log(len(logits))  # of the mean; its gradient is bounded
     penalty = -math.log(logits.shape[2]) - log_seen.mean(dim=1)
     return (supervised + unlabelled_weight * guessed + penalty).sum(dim=1)
 
 
 def _weights(chosen: Tensor) -> Tensor:
-    """What makes a mean over the batch one over the chosen (B, N), 1 or 0; divided before any gradient passes."""
+    """Weights that turn a mean over the batch into one over the chosen (B, N), 1 or 0."""
     return chosen / chosen.mean(dim=0).clamp_min(TINY)
 
 
@@ -174,7 +174,7 @@ class DivideMix(Method):
         return torch.where(rows < 0, 1.0, posterior).flip(1)
 
     def guess(self, logits: Tensor, rows: Tensor, given: Tensor, moment: Moment) -> Guess:
-        """What each network shall learn from an example, from logits (M, B, 2, C) of its views."""
+        """The targets of each network, from logits (M, B, 2, C) of the views."""
         _require_two(logits[0], "logits")
         clean = self.clean_probability(rows, moment).to(logits.dtype)
         labelled = clean >= self.threshold

@@ -1,7 +1,7 @@
 """Forward correction (Patrini et al., CVPR 2017): teach the network through the noise.
 
     L = -Σ_j ŷ_j log (Tᵀ f)_j              T[i, j] is the probability that class i is labelled j
-    T̂[i, j] = f_j(x̄ⁱ)                      x̄ⁱ an example, the anchor, that is sure to be of class i: high in f_i
+    T̂[i, j] = f_j(x̄ⁱ)                      x̄ⁱ an example, the anchor, that is surely of class i: high in f_i
 
 T̂ is read off the network that the backbone phase trained with cross entropy: an example that it takes for class i
 beyond doubt shows at f_j how often class i is labelled j.
@@ -72,8 +72,8 @@ class Forward(Method):
     Attributes:
         transition: ``estimated`` after the backbone phase (which trains with plain cross entropy), ``noise`` for the
             matrix of the run's own synthetic noise, or the matrix itself.
-        anchor: Where among the N / C examples likeliest to be of a class its anchor lies; 0 is the surest of all. The
-            paper's 97th percentile is 0.3 at 10 classes; at 100 it would lie beyond a class's own examples.
+        anchor: Which of the N / C examples likeliest to be of a class is its anchor, as a share; 0 is the likeliest.
+            The paper's 97th percentile is 0.3 at 10 classes; at 100 it would be outside the class's own examples.
     """
 
     transition: Transition = "estimated"

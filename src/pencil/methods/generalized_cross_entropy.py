@@ -3,7 +3,7 @@
     L_q(f, ŷ) = (1 - f_ŷ^q) / q         q -> 0 is cross entropy, q = 1 is half the mean absolute error
     L_trunc   = L_q(k) where f_ŷ <= k, else L_q(f, ŷ)       with L_q(k) = (1 - k^q) / q
 
-An example that is truncated teaches nothing. The paper's Algorithm 1 keeps that choice as a weight w per example,
+A truncated example has no gradient. The paper's Algorithm 1 keeps that choice as a weight w per example,
 chooses it anew every few epochs and trains on w L_q + (1 - w) L_q(k) in between.
 """
 
@@ -35,11 +35,11 @@ class GeneralizedCrossEntropy(Method):
     """L_q in every phase; with a threshold, truncated L_q.
 
     A row is the weight w, 1 or 0, where there is a threshold, and nothing otherwise. A visit after every ``refresh``
-    epochs of the correction phase chooses w anew, and from then on it counts. Until then all weights are 1; in the
-    finetune phase they rest.
+    epochs of the correction phase chooses w anew, for later visits. Until then all weights are 1; in the finetune phase
+    they stay fixed.
 
     Attributes:
-        q: Between 0 (cross entropy) and 1 (mean absolute error); at least 1e-6, for float32 would lose what is less.
+        q: Between 0 (cross entropy) and 1 (mean absolute error); at least 1e-6, because float32 loses smaller values.
         threshold: k, the probability of the given label at which an example is left out; None leaves none out.
         refresh: Epochs between two choices of the weights.
     """

@@ -27,7 +27,7 @@ WIDEST = 1000  # a row remembers as many predictions
 
 def prior_loss(logits: Tensor, prior: Tensor) -> Tensor:
     """L_p of a batch (a scalar): cross entropy of the batch's mean prediction (C,) against the prior (C,)."""
-    log_mean = logits.log_softmax(dim=1).logsumexp(dim=0) - math.log(len(logits))  # its gradient has bounds
+    log_mean = logits.log_softmax(dim=1).logsumexp(dim=0) - math.log(len(logits))  # its gradient is bounded
     return -(prior * log_mean).sum()
 
 
@@ -36,7 +36,7 @@ class JointOptimization(Method):
     """Labels that follow the network's own predictions.
 
     backbone: the given labels, while predictions are remembered. correction: the average of the remembered ones, once
-    ``window`` of them are there. finetune: cross entropy with the labels at rest, as in the paper's second training.
+    ``window`` of them are there. finetune: cross entropy with fixed labels, as in the paper's second training.
 
     A row is the label (C values) and the last ``window`` predictions (window times C, the newest last).
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 UNSEEN = -1.0
-"""Stands for the loss of an example that has none."""
+"""In place of the loss of an example that has none."""
 BINS_PER_OCTAVE, LOWEST, HIGHEST = (
     128,
     -24,
@@ -65,7 +65,7 @@ def bins_of(losses: Tensor) -> Tensor:
 
 
 def start_mixtures(networks: int) -> dict[str, Tensor]:
-    """What ``fitted_mixtures`` answers before there are losses: means, variances, weights and ranges (N, 2) each."""
+    """What ``fitted_mixtures`` returns before there are losses: means, variances, weights and ranges (N, 2) each."""
     pair = {"means": (0.0, 1.0), "variances": (1.0, 1.0), "weights": (0.5, 0.5), "ranges": (0.0, 1.0)}
     return {name: torch.tensor([values] * networks, dtype=torch.float64) for name, values in pair.items()}
 

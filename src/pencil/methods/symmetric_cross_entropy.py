@@ -33,7 +33,7 @@ class SymmetricCrossEntropy(Method):
     Attributes:
         cross_weight: α, of the cross entropy.
         reverse_weight: β, of the reverse cross entropy.
-        log_zero: A, what stands for log 0; at least -80, for float32 knows e^A no more below -87.
+        log_zero: A, in place of log 0; at least -80, because float32 has no e^A below -87.
     """
 
     cross_weight: float = 0.1

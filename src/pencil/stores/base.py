@@ -1,8 +1,7 @@
 """Where label rows live: one small interface, unaware of any method.
 
 A row is whatever a method keeps for one example (for PENCIL, its label logits). A store holds the rows its
-process owns; how (whole or cut to the largest entries, in memory or on disk) is its own affair. Everything else sees
-batches.
+process owns: whole or cut to the largest entries, in memory or on disk. All other code sees batches.
 """
 
 from __future__ import annotations

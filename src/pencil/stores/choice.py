@@ -1,4 +1,4 @@
-"""Which store: as one word of the configuration says, or by what fits.
+"""The store that one word of the configuration names, or the first that fits.
 
 dense           whole rows in memory
 dense:mapped    whole rows in a file that the system pages in and out

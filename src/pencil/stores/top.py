@@ -1,7 +1,7 @@
 """Rows cut to their k largest entries, a record of a few bytes each: 34 at k = 8 with up to 65,536 classes.
 
 A record is k class numbers of 16 bits (and k more bytes where there are more classes), k entries and the shared entry
-of all other classes in half precision. Records lie one after another, so a row is one place in memory.
+of all other classes in half precision. Records are contiguous, so a row is read in one piece.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pencil.algorithm import TopRows
 from pencil.errors import ConfigError
 from pencil.stores.base import allocate
 
-SHORT = 1 << 16  # classes that 16 bits tell apart
+SHORT = 1 << 16  # classes that 16 bits can number
 MOST = 1 << 24  # and 24 bits
 LARGEST = torch.finfo(torch.float16).max
 
