@@ -1,8 +1,20 @@
 """Fixtures for every test; what they hand out is in ``tests/support``."""
 
+import re
+
 import pytest
 
 from support import machine, training
+
+WHOLE_MODULE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Modules that ``-m "not slow"`` leaves out whole are not imported either: together that takes half a minute."""
+    if collection_path.suffix == ".py" and "not " in config.option.markexpr:
+        mark = WHOLE_MODULE.search(collection_path.read_text(encoding="utf-8"))
+        return True if mark and f"not {mark[1]}" in config.option.markexpr else None
+    return None
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,8 @@ from pencil.review import Review
 from pencil.review.history import Who
 from pencil.run import RunDirectory, train
 
+pytestmark = pytest.mark.slow
+
 ACTIONS = ("accept", "keep", "choose", "drop")
 DECIDED = 4
 ANN = Who("Ann", "window")

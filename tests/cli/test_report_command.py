@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_page_goes_into_the_run(main_program, finished):
     code, out, err = main_program("report", finished)

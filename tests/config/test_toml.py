@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from pencil.config.toml import from_toml, to_toml
 from pencil.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 KEYS = TEXT | st.from_regex(r"[A-Za-z0-9_-]{1,8}", fullmatch=True)
 PLAIN = (

@@ -11,6 +11,8 @@ from pencil.methods import CoTeaching, CrossEntropy
 from pencil.models import Pair, apart, build_model
 from pencil.run.method import check_networks
 
+pytestmark = pytest.mark.slow
+
 GIVEN = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
 
 

@@ -17,6 +17,8 @@ from pencil.methods import (
     SymmetricCrossEntropy,
 )
 
+pytestmark = pytest.mark.slow
+
 METHODS = {
     "L_q": GeneralizedCrossEntropy(),
     "truncated L_q": GeneralizedCrossEntropy(threshold=0.3, refresh=1),

@@ -19,6 +19,8 @@ from pencil.engine import LabelLearner
 from pencil.methods import BuiltIn
 from pencil.methods.forward import Transition
 
+pytestmark = pytest.mark.slow
+
 ROWS = 3
 TOLERANCE = 1e-4  # of a row's sum: float32, up to 20,000 entries
 METHODS = get_args(BuiltIn)

@@ -13,6 +13,8 @@ from pencil.report.tables import class_rows, confusions
 from pencil.report.words import advice, headline, story, vanished
 from pencil.run import ChangedDataError, RunDirectory
 
+pytestmark = pytest.mark.slow
+
 ROWS, CLASSES = 300, 12
 
 
