@@ -6,6 +6,10 @@ import torch
 from PIL import Image
 
 from pencil.data import (
+    Examples,
+    RowNumbers,
+    Splits,
+    TensorInputs,
     checking,
     leave_out_unreadable,
     read_image_folder,
@@ -13,7 +17,8 @@ from pencil.data import (
     read_shards,
     write_index,
 )
-from pencil.errors import DataError
+from pencil.errors import DataError, ExampleError
+from pencil.stores import GivenLabels
 
 
 @pytest.fixture
@@ -111,6 +116,27 @@ def shard_of():
                     tar.addfile(member, io.BytesIO(data))
 
     return write
+
+
+class Letters(TensorInputs):
+    """Inputs of somebody's own, of which the third cannot be read."""
+
+    is_lazy = True
+
+    def fetch(self, indices):
+        if 2 in indices:
+            raise ExampleError("letter 2: is torn; glue it")
+        return super().fetch(indices)
+
+
+def test_inputs_of_ones_own_are_checked_too_if_they_are_lazy(monkeypatch):
+    letters = Letters(torch.arange(5.0)[:, None])
+    whole = Examples(letters, GivenLabels.of([0, 1, 0, 1, 0]), ("a", "b"), RowNumbers(5))
+    splits = leave_out_unreadable(Splits(whole))
+    assert splits.skipped_rows == {"2": "letter 2: is torn; glue it"}
+    assert splits.train.inputs.fetch(torch.arange(4)).flatten().tolist() == [0, 1, 3, 4]
+    monkeypatch.setattr(Letters, "is_lazy", False)
+    assert leave_out_unreadable(Splits(whole)).train is whole
 
 
 def test_it_tells_how_far_it_is(photos, monkeypatch):
