@@ -73,7 +73,15 @@ def test_kept_a_run_has_its_checkpoints_and_labels_and_can_be_measured_again(con
     assert list((folder / "checkpoints").glob("step-*"))
     assert list((folder / "labels").glob("*"))
     (folder / MEASURES).unlink()
+    assert carry_out(configs["pencil"], folder, keep=True) == found
+
+
+def test_what_a_process_killed_after_measuring_left_is_removed(configs, tmp_path):
+    folder = tmp_path / "run"
+    found = carry_out(configs["pencil"], folder, keep=True)
     assert carry_out(configs["pencil"], folder, keep=False) == found
+    assert not (folder / "checkpoints").exists()
+    assert not (folder / "labels").exists()
 
 
 def test_without_the_truth_only_accuracies_are_told(configs, tmp_path):

@@ -33,9 +33,7 @@ def test_every_section_and_field_is_told(page):
 
 
 def test_types_bounds_defaults_and_meanings(page):
-    assert (
-        "| `validation` | number ≥ 0, < 1 | `0.0` | share of the training rows held out, noisy too |" in page
-    )
+    assert "| `validation` | number ≥ 0, < 1 | `0.0` | share of the training rows to hold out" in page
     assert "| `label_rate` | number or schedule | `1.0` | η = λ / (B c), the label step per visit" in page
     assert "| `matrix` | list of lists of numbers | required |" in page
     assert '| `precision` | `auto`, `fp32`, `bf16` | `"fp32"` |' in page

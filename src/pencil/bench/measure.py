@@ -25,12 +25,19 @@ MEASURES = "measures.json"
 
 
 def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
-    """The measures of the run in ``folder``: begun, continued or found finished, whatever is there.
+    """The measures of the run in ``folder``, which is begun, continued or found finished.
 
-    Checkpoints and label parts go once the measures are on disk, unless ``keep``.
+    Checkpoints and label parts are removed once the measures are on disk, unless ``keep``.
     """
-    if (folder / MEASURES).is_file():
-        return read_json(folder / MEASURES)
+    measures = read_json(folder / MEASURES) if (folder / MEASURES).is_file() else _measured(config, folder)
+    if not keep:  # also where an earlier process was killed in between
+        directory = RunDirectory(folder)
+        shutil.rmtree(directory.checkpoints, ignore_errors=True)
+        shutil.rmtree(directory.labels, ignore_errors=True)
+    return measures
+
+
+def _measured(config: RunConfig, folder: Path) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begun = (folder / "config.toml").is_file()
@@ -41,9 +48,6 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
         measures = measure(directory, trusted)
     measures["warnings"] = sorted({str(warning.message) for warning in caught})
     write_text(folder / MEASURES, json.dumps(measures) + "\n")
-    if not keep:
-        shutil.rmtree(directory.checkpoints, ignore_errors=True)
-        shutil.rmtree(directory.labels, ignore_errors=True)
     return measures
 
 
