@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pencil.stores import DenseStore, StoreChoice, TopStore, choose_store, free_memory
-from pencil.stores.base import CHUNK, ENTRIES, allocate, rows_at_once
+from pencil.stores.rows import CHUNK, ENTRIES, allocate, rows_at_once
 
 GB = 10**9
 

@@ -15,8 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pencil.stores.dense import DenseStore
-from pencil.stores.top import TopStore, words
+from pencil.stores.rows import DenseStore, TopStore, words
 
 GRAMMAR = r"auto|dense(:mapped)?|top:[1-9]\d*(:mapped)?"
 SHARE = 0.6  # of the free memory; the network, its gradients and the loader need the rest
