@@ -3,20 +3,21 @@
 import csv
 import json
 import sys
+import tomllib
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner
 
 import pencil
 from pencil.cli.main import cli
+from pencil.config.toml import to_toml
 from pencil.errors import ConfigError, MissingExtraError, RunError
 from pencil.notebook import Table
 from pencil.presets import preset
-from support import runs
+from support import browser, runs
 
 HOSTILE = ("<script>alert(1)</script>", 'a" onload="x', "b & c", "żółć \u202e\u0007")
 
@@ -208,21 +209,45 @@ def test_a_table_is_a_mapping_of_its_columns():
     assert_harmless(Table({})._repr_html_())
 
 
-def test_code_that_a_run_names_is_not_imported(tmp_path, monkeypatch):
-    """A run of somebody else may name modules, in its data and as its network, that lie in its own folder."""
+@pytest.mark.parametrize("named", ["model", "method"])
+def test_code_that_a_run_names_is_not_imported(named, tmp_path, monkeypatch):
+    """A run of unknown origin may name modules in its own folder, as its network or its method."""
     logits, given = runs.random_rows(20, 3)
-    folder = runs.run_of_logits(tmp_path / "run", logits, given)
+    rows = (
+        logits.softmax(dim=1) if named == "method" else logits
+    )  # a method of one's own leaves probabilities
+    folder = runs.run_of_logits(tmp_path / "run", rows, given)
     for place in (folder, tmp_path):
         (place / "planted.py").write_text("raise SystemExit('imported')\n")
-    settings = (folder / "config.toml").read_text()
-    changed = settings.replace('name = "linear"', 'name = "planted:net"')
-    assert changed != settings
-    (folder / "config.toml").write_text(changed)
+    settings = tomllib.loads((folder / "config.toml").read_text())
+    settings[named] = {"name": "planted:Planted"}
+    (folder / "config.toml").write_text(to_toml(settings))
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(tmp_path))
     run = pencil.open_run(folder)
+    assert getattr(run.config, named).name == "planted:Planted"
     assert run.labels.num_rows == 20
     assert run._repr_html_()
     assert run.figure("transition").svg
-    assert torch.tensor(run.label_distribution()).isfinite().all()
+    np.testing.assert_allclose(run.label_distribution().sum(axis=1), 1, atol=1e-5)
     assert "planted" not in sys.modules
+
+
+@pytest.mark.browser
+def test_a_browser_runs_nothing_of_hostile_names(hostile, tmp_path):
+    run = pencil.open_run(hostile)
+    parts = [run._repr_html_(), run.labels._repr_html_(), run.metrics._repr_html_()]
+    parts += [figure._repr_svg_() for figure in run.figures.values()]
+    page = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>x</title>{''.join(parts)}"
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    driver = browser.chromium()
+    try:
+        with browser.serving(tmp_path) as (address, asked):
+            browser.requested(driver)
+            driver.get(f"{address}/page.html")
+            assert driver.execute_script("return document.querySelectorAll('script, [onload]').length") == 0
+            wide = "return document.querySelector('img').naturalWidth"
+            assert driver.execute_script(wide) == 760
+            assert asked in (["/page.html"], ["/page.html", "/favicon.ico"])  # the browser's own question
+    finally:
+        driver.quit()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MARK = "<!-- settings -->"
 Schema = Mapping[str, Any]
-FOLDED = {"learning_rate", "label_rate"}  # schedules are told once, at the end
+FOLDED = {"learning_rate", "label_rate"}  # schedules are described once, at the end
 
 
 def reference(schema: Schema) -> str:
@@ -65,7 +65,7 @@ def _described(definition: Schema, without: tuple[str, ...]) -> Iterator[str]:
 
 
 def _summarised(fields: Mapping[str, Schema], defs: Schema) -> dict[str, Schema]:
-    """Fields with what is known of the sections they stand for, where they say nothing themselves."""
+    """Fields without a description, described by the section that they hold."""
     return {name: {"description": _summary(field, defs), **field} for name, field in fields.items()}
 
 
@@ -77,12 +77,12 @@ def _summary(field: Schema, defs: Schema) -> str:
 
 
 def _rows(fields: Mapping[str, Schema], definition: Schema) -> str:
-    told = _attributes(definition.get("description", ""))
+    meanings = _attributes(definition.get("description", ""))
     lines = ["| setting | type | default | |", "|---|---|---|---|"]
     for name, field in fields.items():
         required = name in definition.get("required", ())
         default = "required" if required else _default(field)
-        meaning = field.get("description") or told.get(name, "")
+        meaning = field.get("description") or meanings.get(name, "")
         lines.append(f"| `{name}` | {_type(field)} | {default} | {_inline(meaning)} |")
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
-"""pencil: learn from labels nobody should trust.
+"""pencil: train on noisy labels, and find out which of them are wrong.
 
-One training run gives a plain robust model and, for every example, a distribution over its possible labels.
+One training run gives a robust model and, for every example, a distribution over its possible labels.
 """
 
 from __future__ import annotations

@@ -61,6 +61,7 @@ def test_without_npm_the_build_warns(build, tmp_path):
     assert "mathjax@3.2.2 cannot be fetched (npm is not installed)" in told
 
 
+@pytest.mark.browser
 def test_formulas_are_drawn_and_nothing_is_fetched_from_elsewhere(build):
     if browser.CACHE not in os.environ:
         pytest.skip(f"{browser.CACHE} names no folder to keep packages of npm in")

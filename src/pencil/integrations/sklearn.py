@@ -251,10 +251,10 @@ class _Lines(Listener):
 
     def handle(self, event: Event) -> None:
         if event.kind == "epoch":
-            told = event.values
+            values = event.values
             print(
-                f"[PencilClassifier] epoch {told['epoch']} ({told['phase']}): loss {told['loss']:.4f}, "
-                f"labels changed {told['labels_changed']}"
+                f"[PencilClassifier] epoch {values['epoch']} ({values['phase']}): loss {values['loss']:.4f}, "
+                f"labels changed {values['labels_changed']}"
             )
 
     def close(self) -> None:
