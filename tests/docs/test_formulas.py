@@ -1,6 +1,7 @@
 """Formulas are drawn by a MathJax that is part of the site: no page needs the network."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ sys.path.insert(0, {str(DOCS / "_ext")!r})
 extensions = ["myst_parser", "bundled_mathjax"]
 myst_enable_extensions = ["dollarmath"]
 """
+PAGES = [path for path in sorted(DOCS.glob("*.md")) if "\\hat y" in path.read_text(encoding="utf-8")]
 PAGE = "# Formulas\n\nInline $\\tilde y = K \\hat y$, and\n\n$$\n\\eta = \\frac{\\lambda}{B c}\n$$\n"
 
 
@@ -38,6 +40,8 @@ def build(tmp_path):
     source.mkdir()
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(PAGE)
+    for page in PAGES:
+        shutil.copy(page, source)
 
     def run(cache: Path, **environment):
         command = [sys.executable, "-m", "sphinx", "-q", str(source), str(tmp_path / "site")]
@@ -63,21 +67,32 @@ def test_without_npm_the_build_warns(build, tmp_path):
 
 @pytest.mark.browser
 def test_formulas_are_drawn_and_nothing_is_fetched_from_elsewhere(build):
+    assert {"method.md", "methods.md", "paper-and-practice.md"} <= {page.name for page in PAGES}
     if browser.CACHE not in os.environ:
         pytest.skip(f"{browser.CACHE} names no folder to keep packages of npm in")
     site, told = build(Path(os.environ[browser.CACHE]))
     if "cannot be fetched" in told:
         pytest.skip(told.strip())
     driver = browser.chromium()
+    driver.set_script_timeout(60)
     try:
         with browser.serving(site) as (address, _):
             browser.requested(driver)
-            driver.get(f"{address}/index.html")
-            drawn = "return document.querySelectorAll('mjx-container svg').length"
-            driver.set_script_timeout(60)
-            driver.execute_async_script("MathJax.startup.promise.then(arguments[0])")
-            assert driver.execute_script(drawn) == 2
+            assert drawn(driver, f"{address}/index.html") == (2, 0)
+            for page in PAGES:
+                formulas, mistakes = drawn(driver, f"{address}/{page.stem}.html")
+                assert formulas >= 3
+                assert mistakes == 0, page.name
             outside = [url for url in browser.requested(driver) if not url.startswith((address, "data:"))]
             assert outside == []
     finally:
         driver.quit()
+
+
+def drawn(driver, address: str) -> tuple[int, int]:
+    """How many formulas a page shows, and how many TeX mistakes."""
+    driver.get(address)
+    driver.execute_async_script("MathJax.startup.promise.then(arguments[0])")
+    count = "return document.querySelectorAll(arguments[0]).length"
+    mistakes = driver.execute_script(count, "[data-mml-node=merror]")
+    return driver.execute_script(count, "mjx-container > svg"), mistakes
