@@ -25,12 +25,7 @@ from pencil.algorithm import Phase
 
 @dataclass(frozen=True, kw_only=True)
 class _Naming:
-    """Names of checkpoints.
-
-    Attributes:
-        keep: Save a checkpoint now and keep it under this name until the name is released or given to another one.
-        release: Names that are no longer needed; unknown ones are ignored.
-    """
+    """Names of checkpoints; see ``Continue``."""
 
     keep: str | None = None
     release: tuple[str, ...] = ()
@@ -38,21 +33,32 @@ class _Naming:
 
 @dataclass(frozen=True, kw_only=True)
 class Continue(_Naming):
-    """Follow the plan."""
+    """Follow the plan.
+
+    Attributes:
+        keep: Save a checkpoint now and keep it under this name until the name is released or given to another one.
+        release: Names that are no longer needed; unknown ones are ignored.
+    """
 
     word: ClassVar[str] = "continue"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stop(_Naming):
-    """End the run here: the plan is cut to the epochs done, and the run finishes as if that had been its plan."""
+    """End the run here: the plan is cut to the epochs done, and the run finishes as if that had been its plan.
+
+    ``keep`` and ``release`` as in ``Continue``.
+    """
 
     word: ClassVar[str] = "stop"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextPhase(_Naming):
-    """End the current phase here; the phases after it stay as planned. In the last phase this ends the run."""
+    """End the current phase here; the phases after it stay as planned. In the last phase this ends the run.
+
+    ``keep`` and ``release`` as in ``Continue``.
+    """
 
     word: ClassVar[str] = "next phase"
 

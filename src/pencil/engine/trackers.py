@@ -32,7 +32,7 @@ class Tracker(ABC):
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
-        self._note = folder / "told.json"
+        self._note = folder / "sent.json"
         noted = json.loads(self._note.read_text()) if self._note.exists() else {}
         self._sent: int = noted.get("step", 0)
         self._run: str | None = noted.get("run")
