@@ -276,7 +276,7 @@ def test_labels_tell_given_suggested_and_confidence_for_all_rows_or_some():
 
 
 def test_labels_of_more_rows_than_a_chunk_are_all_there(monkeypatch):
-    monkeypatch.setattr("pencil.stores.base.CHUNK", 4)
+    monkeypatch.setattr("pencil.stores.rows.CHUNK", 4)
     learner = correcting()
     assert torch.equal(learner.labels().suggested, LABELS)
     assert torch.equal(rows_of(learner), start_label_logits(LABELS, CLASSES))
