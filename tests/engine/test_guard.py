@@ -17,7 +17,7 @@ from pencil.methods import DivideMix, Forward
 pytestmark = pytest.mark.slow
 
 BEFORE = r"^training stopped after step 7 \(epoch 1, backbone phase\): "
-RATE = r"mostly the learning rate is too large; lower phases\.backbone\.learning_rate, 0\.02 now"
+RATE = r"usually the learning rate is too large; lower phases\.backbone\.learning_rate, 0\.02 now"
 LAST = r"; the last checkpoint is of step 6$"
 
 

@@ -161,7 +161,7 @@ def _cause(step: BadStep) -> str:
 
 def _rate(job: Training) -> str:
     name, rate = job.learner.moment.phase.name, job.learner.learning_rate
-    return f"mostly the learning rate is too large; lower phases.{name}.learning_rate, {rate:g} now"
+    return f"usually the learning rate is too large; lower phases.{name}.learning_rate, {rate:g} now"
 
 
 def _prepared(step: BadStep) -> Iterator[tuple[Tensor, Tensor]]:

@@ -30,13 +30,19 @@ from pencil.algorithm import (
     Moment,
     Phase,
     Rows,
-    Step,
     Survey,
     TopRows,
     moment_at,
     total_epochs,
 )
-from pencil.engine.finite import entries, is_finite
+from pencil.engine.finite import is_finite
+from pencil.engine.learner_checks import (
+    FiniteWriter,
+    Reminders,
+    refuse_repeated,
+    require_finite,
+    require_shapes,
+)
 from pencil.errors import ConfigError, DataError, NotFiniteError, PlanWarning
 from pencil.stores import Flags, GivenLabels, Labels, RowStore, StoreChoice, rows_at_once
 
@@ -123,7 +129,7 @@ class LabelLearner:
         self.before_write: Callable[[Tensor], None] | None = None
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
-        self._reminders = _Reminders(len(given))
+        self._reminders = Reminders(len(given))
         self._start_rows()
         for warning in method.warnings(self.phases, hard=given.values.dim() == 1):
             warnings.warn(warning, PlanWarning, stacklevel=2)
@@ -156,7 +162,7 @@ class LabelLearner:
         """
         if not self.method.survey_due(self.moment):
             return
-        writer = _FiniteWriter(self)
+        writer = FiniteWriter(lambda indices, rows: self._write(self._unlocked(_Visit(indices, rows))))
         survey = Survey(
             num_classes=self.num_classes,
             predictions=lambda: ((indices, probs, self.given.values[indices]) for indices, probs in look()),
@@ -165,7 +171,7 @@ class LabelLearner:
             total=total,
         )
         shared = self.method.survey(survey, self.shared)
-        writer.require_finite(total)
+        writer.require_finite(total, self.method.name)
         for name, values in shared.items():  # equal on every rank
             if not is_finite(values):
                 raise NotFiniteError(f"method {self.method.name}: {name}, found by its survey, is not finite")
@@ -198,9 +204,9 @@ class LabelLearner:
             raise ValueError(f"reduction: {reduction!r} is unknown; use 'mean' or 'none'")
         indices = indices.cpu()
         step = self.method.step(*self._of_batch(logits, indices))
-        self._require_shapes(step, len(indices))
+        require_shapes(step, len(indices), self.method.name)
         if check:
-            self._require_finite(step)
+            require_finite(step, self.moment, self.epoch)
         if step.rows is not None:
             self._visits.append(self._unlocked(_Visit(indices, step.rows.detach())))
         self._reminders.count(len(indices), waits=step.rows is not None, epoch=self.epoch)
@@ -213,7 +219,7 @@ class LabelLearner:
     def step(self) -> LabelChanges:
         """Write the label updates of the losses since the last step."""
         self._reminders.step()
-        _refuse_repeated(self._visits)
+        refuse_repeated(visit.indices for visit in self._visits)
         for visit in self._visits:
             self._write(visit)
         moved = sum(len(visit.indices) for visit in self._visits)
@@ -244,29 +250,6 @@ class LabelLearner:
             self.given.values[indices].to(logits.device),
             self.moment,
         )
-
-    def _require_shapes(self, step: Step, count: int) -> None:
-        """Refuse what a method of the user's own may return by mistake, such as the mean of the losses."""
-        losses = tuple(step.loss.shape)
-        if losses != (count,) or (step.rows is not None and len(step.rows) != count):
-            rows = "" if step.rows is None else f" and {len(step.rows)} rows"
-            raise ConfigError(
-                f"method {self.method.name!r}: step returned losses of shape {losses}{rows} for {count} examples; it "
-                f"must return one loss, and one row if any, for each"
-            )
-
-    def _require_finite(self, step: Step) -> None:
-        found = {
-            "losses": [step.loss.detach()],
-            "new label rows": [] if step.rows is None else entries(step.rows),
-        }
-        for what, tensors in found.items():
-            if not all(map(is_finite, tensors)):
-                phase, rate = self.moment.phase.name, self.learning_rate
-                raise NotFiniteError(
-                    f"the {what} of a batch are not finite (epoch {self.epoch:.2f}, {phase} phase): mostly the "
-                    f"learning rate is too large, {rate:g} by the plan, or an input is not finite"
-                )
 
     def _write(self, visit: _Visit) -> None:
         if self.before_write is not None:
@@ -308,69 +291,6 @@ class LabelLearner:
         return int((believed != (given if given.dim() == 1 else given.argmax(dim=1))).sum())
 
 
-class _Reminders:
-    """Notices a loop that forgot ``epochs`` or ``step``, and warns of each once."""
-
-    def __init__(self, num_rows: int) -> None:
-        self._num_rows = num_rows
-        self._seen = self._waiting = 0
-        self._clock_runs = self._stepped = self._warned_of_step = False
-
-    def begin_epoch(self) -> None:
-        self._clock_runs, self._stepped = True, False
-
-    def end_epoch(self, epoch: int, *, waiting: bool) -> None:
-        if waiting and not self._stepped:
-            self._remind_of_step(f"in epoch {epoch}")
-
-    def step(self) -> None:
-        self._stepped, self._waiting = True, 0
-
-    def count(self, examples: int, *, waits: bool, epoch: float) -> None:
-        """After the loss of a batch; ``waits``: its label updates wait for a step."""
-        self._seen += examples
-        self._waiting += examples * waits
-        self._clock_runs = self._clock_runs or epoch > 0
-        if self._waiting > self._num_rows:
-            self._remind_of_step(f"for {self._waiting:,} examples")
-        if self._seen > self._num_rows and not self._clock_runs:
-            self._clock_runs = True  # warned once
-            warnings.warn(
-                "the phase never changes, for learner.epoch was not set; write: for epoch in learner.epochs()",
-                stacklevel=3,
-            )
-
-    def _remind_of_step(self, when: str) -> None:
-        if not self._warned_of_step:
-            self._warned_of_step = True
-            warnings.warn(
-                f"learner.step() was not called {when}, so no label changed; call it after optimizer.step()",
-                stacklevel=4,
-            )
-
-
-class _FiniteWriter:
-    """Writes the rows of a survey; batches that are not finite are left as they were and counted."""
-
-    def __init__(self, learner: LabelLearner) -> None:
-        self._learner = learner
-        self._bad = 0
-
-    def write(self, indices: Tensor, rows: Rows) -> None:
-        """Write rows at indices (B,) but for trusted ones."""
-        if all(map(is_finite, entries(rows))):
-            self._learner._write(self._learner._unlocked(_Visit(indices, rows)))
-        else:
-            self._bad += 1
-
-    def require_finite(self, total: Callable[[Tensor], Tensor]) -> None:
-        """Raise on all ranks where one of them counted a batch."""
-        if total(torch.tensor([float(self._bad)]))[0]:
-            raise NotFiniteError(
-                f"method {self._learner.method.name}: label rows, found by its survey, are not finite"
-            )
-
-
 def fitting_method(method: Method, choice: StoreChoice, num_classes: int) -> Method:
     """The method for the kind of rows that a store keeps."""
     if choice.k is None or not choice.keeps_top(method.row_width(num_classes)):
@@ -381,10 +301,3 @@ def fitting_method(method: Method, choice: StoreChoice, num_classes: int) -> Met
             f"store: '{choice}' cuts rows, which method {method.name!r} cannot use; set store to dense or dense:mapped"
         )
     return fitting
-
-
-def _refuse_repeated(visits: Sequence[_Visit]) -> None:
-    """A row written twice would keep only one of its updates."""
-    indices = [index for visit in visits for index in visit.indices.tolist()]
-    if len(set(indices)) != len(indices):
-        raise DataError("a row appears twice between two steps; draw batches without replacement")
