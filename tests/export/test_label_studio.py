@@ -91,11 +91,11 @@ def test_choices_come_back_with_disputes_and_open_tasks_apart(tmp_path):
     ("text", "words"),
     [
         ("id,label", "is not valid JSON .*; export the project as JSON"),
-        ('{"tasks": []}', "holds no tasks with annotations; export the project as JSON"),
+        ('{"tasks": []}', "contains no tasks with annotations; export the project as JSON"),
         ('[{"image": "a.png", "label": "cat"}]', r"no tasks with annotations; .*\(not JSON-MIN or CSV\)"),
         (
             '[{"annotations": [], "data": {"image": "a"}}]',
-            "task 1: has no data.pencil_id; .* pencil export wrote",
+            "task 1: data.pencil_id is missing; .* written by pencil export",
         ),
     ],
     ids=["csv", "no list", "min", "stranger"],
@@ -125,7 +125,5 @@ def test_a_missing_file_is_named(tmp_path):
 )
 def test_annotations_of_another_form_are_refused_with_their_task(tmp_path, annotations):
     (tmp_path / "export.json").write_text(f'[{{"annotations": {annotations}, "data": {{"pencil_id": "a"}}}}]')
-    with pytest.raises(
-        DataError, match="task 1: its annotations are not as Label Studio writes them; export"
-    ):
+    with pytest.raises(DataError, match="task 1: the annotations are not in Label Studio's format; export"):
         read_choices(tmp_path / "export.json")

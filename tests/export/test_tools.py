@@ -79,7 +79,7 @@ def test_arrays_are_read_without_pickle(run, rows, tmp_path):
         (
             "cleanlab",
             ExportOptions(verdicts=("keep",)),
-            "--verdict: cleanlab has no use for it; leave it out",
+            "--verdict: not supported for cleanlab; leave it out",
         ),
         ("datasets", ExportOptions(prefix="a"), "--prefix: datasets has no use"),
         ("label-studio", ExportOptions(distribution=True), "--distribution: label-studio has no use"),

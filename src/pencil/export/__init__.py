@@ -1,1 +1,1 @@
-"""A finished run's labels for other tools, one file per tool; ``tools`` lists them and writes."""
+"""Export a finished run's labels to other tools. One module per tool; ``tools`` lists them and writes the files."""

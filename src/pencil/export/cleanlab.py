@@ -1,4 +1,4 @@
-"""cleanlab: ``labels`` (N,) and ``pred_probs`` (N, C), as its functions take them.
+"""cleanlab: ``labels`` (N,) and ``pred_probs`` (N, C), the arguments of its functions.
 
 arrays = numpy.load("run.npz")
 cleanlab.filter.find_label_issues(arrays["labels"], arrays["pred_probs"])
@@ -18,10 +18,10 @@ from pencil.results import Judged
 
 
 def arrays(chunks: Iterable[Judged], class_names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Given classes, the belief y^d about the true ones, ids (N,) and class names (C,).
+    """Return the given classes, the learned distributions y^d, ids (N,) and class names (C,).
 
-    cleanlab is made for probabilities by networks that have not seen a row. y^d has seen it, and is held to its given
-    label by the pull; what it doubts is doubted all the same.
+    cleanlab expects out-of-sample probabilities. y^d is learned on the rows themselves and is pulled towards the given
+    labels, so it finds fewer issues than out-of-sample probabilities would.
     """
     labels: list[int] = []
     ids: list[str] = []

@@ -1,4 +1,4 @@
-"""Hugging Face datasets: a Parquet file whose schema says that labels are ClassLabels.
+"""Hugging Face datasets: a Parquet file with a schema that declares labels as ClassLabel.
 
 datasets.load_dataset("parquet", data_files="labels.parquet")
 """
@@ -18,7 +18,7 @@ ENTRIES = 1 << 22  # probabilities written at once
 
 
 def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[str, Any]:
-    """The features as the library describes them in a schema."""
+    """The features in the library's schema format."""
     label = {"names": list(class_names), "_type": "ClassLabel"}
     number = {"dtype": "float32", "_type": "Value"}
     whole = {"distribution": {"feature": number, "length": len(class_names), "_type": "List"}}
@@ -35,7 +35,7 @@ def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[
 def write_parquet(
     path: Path, chunks: Iterable[Judged], class_names: Sequence[str], *, distribution: bool = False
 ) -> int:
-    """Write the table chunk by chunk; returns the number of rows."""
+    """Write the table in chunks; return the number of rows."""
     parquet = need("pyarrow.parquet", extra="tables", purpose="write Parquet")
     schema = _schema(class_names, distribution=distribution)
     size, count = max(1, ENTRIES // len(class_names)), 0

@@ -1,8 +1,7 @@
 """FiftyOne: a run's labels as a dataset on disk, ``metadata.json`` and ``samples.json`` (fo.types.FiftyOneDataset).
 
-It is the form without a ``version`` in its metadata, which FiftyOne reads sample by sample and which needs none of its
-database's keys. A sample has the label it came with as ``ground_truth``, the suggested one as ``pencil``, both
-Classifications, and its verdict as a tag.
+The metadata has no ``version``, so FiftyOne reads the dataset sample by sample and needs no keys of its database. Each
+sample has the Classifications ``ground_truth`` (given label) and ``pencil`` (suggested label), and a verdict as tag.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from pencil.results import LabelRow
 
 
 def metadata(class_names: Sequence[str]) -> dict[str, Any]:
-    """What ``metadata.json`` holds; FiftyOne makes the classes the dataset's ``default_classes``."""
+    """The contents of ``metadata.json``; the classes become the dataset's ``default_classes``."""
     return {"media_type": "image", "info": {"classes": list(class_names)}}
 
 
 def sample(row: LabelRow, prefix: str) -> dict[str, Any]:
-    """One sample; its image is ``prefix`` and the row's id, relative to the dataset's folder unless absolute."""
+    """One sample. Its image path is ``prefix`` plus the row's id, relative to the dataset's folder unless absolute."""
     return {
         "filepath": f"{prefix}{row.id}",
         "tags": [row.verdict],

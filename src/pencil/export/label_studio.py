@@ -1,7 +1,7 @@
-"""Label Studio: tasks with a run's labels as predictions, and people's choices read back from its JSON export.
+"""Label Studio: write tasks with a run's labels as predictions, and read annotations from its JSON export.
 
-A task is {data, predictions}. ``data`` holds what is shown, under ``image`` or ``text``, and what it takes to know the
-row again; the prediction is a choice of the control ``label``, with the confidence as its score.
+A task is {data, predictions}. ``data`` holds the ``image`` or ``text`` to show and the row's id; the prediction is a
+choice of the control ``label``, with the confidence as its score.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pencil.results import LabelRow
 
 CONTROL = "label"
 EXPORT_BYTES = 2048 * MB  # millions of tasks
-ID = "pencil_id"  # "id" is the task's own in Label Studio's tables
+ID = "pencil_id"  # "id" is the id of the task in Label Studio
 Shown = Literal["image", "text"]
 
 
 def task(row: LabelRow, shown: Shown, show: Callable[[str], str]) -> dict[str, Any]:
-    """One task; ``show`` says what is shown of an id: the address of an image, or a text."""
+    """One task; ``show`` returns the image address or the text of an id."""
     choice = {
         "from_name": CONTROL,
         "to_name": shown,
@@ -41,7 +41,7 @@ def task(row: LabelRow, shown: Shown, show: Callable[[str], str]) -> dict[str, A
 
 
 def labeling_config(class_names: Sequence[str], shown: Shown) -> str:
-    """The project's labeling interface: the example, the label it came with, and one choice of a class."""
+    """The project's labeling interface: the example, its given label, and a choice of one class."""
     tag = {"image": "Image", "text": "Text"}[shown]
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in class_names)
     return (
@@ -54,12 +54,12 @@ def labeling_config(class_names: Sequence[str], shown: Shown) -> str:
 
 @dataclass(frozen=True)
 class Choices:
-    """What people chose.
+    """The annotators' choices.
 
     Attributes:
-        labels: The class of each id on which all who chose agree.
-        disputed: The classes of each id on which they do not.
-        open: Ids without a choice: nobody's turn yet, skipped, or submitted empty.
+        labels: The class of each id on which all annotators agree.
+        disputed: The classes of each id on which annotators disagree.
+        open: Ids without a choice: not annotated yet, skipped, or submitted empty.
     """
 
     labels: Mapping[str, str]
@@ -68,15 +68,15 @@ class Choices:
 
 
 def read_choices(path: Path) -> Choices:
-    """The choices in a JSON export of a project whose tasks ``task`` made."""
+    """Read the choices from the JSON export of a project with tasks made by ``task``."""
     chosen: dict[str, set[str]] = defaultdict(set)
     for number, found in enumerate(_tasks(path), start=1):
         name = _id(found, number, path)
         try:
             chosen[name].update(_choices(found))
-        except (AttributeError, KeyError, TypeError) as error:  # lists and objects that are something else
+        except (AttributeError, KeyError, TypeError) as error:  # unexpected types
             raise DataError(
-                f"{path}, task {number}: its annotations are not as Label Studio writes them; export the project again"
+                f"{path}, task {number}: the annotations are not in Label Studio's format; export the project again"
             ) from error
     return Choices(
         labels={name: next(iter(classes)) for name, classes in chosen.items() if len(classes) == 1},
@@ -95,7 +95,7 @@ def _tasks(path: Path) -> list[dict[str, Any]]:
     )
     if not whole:
         raise DataError(
-            f"{path}: holds no tasks with annotations; export the project as JSON (not JSON-MIN or CSV)"
+            f"{path}: contains no tasks with annotations; export the project as JSON (not JSON-MIN or CSV)"
         )
     tasks: list[dict[str, Any]] = found
     return tasks
@@ -106,17 +106,17 @@ def _id(found: Mapping[str, Any], number: int, path: Path) -> str:
     name = data.get(ID) if isinstance(data, dict) else None
     if not isinstance(name, str):
         raise DataError(
-            f"{path}, task {number}: has no data.{ID}; give the export of tasks that pencil export wrote"
+            f"{path}, task {number}: data.{ID} is missing; use an export of tasks written by pencil export"
         )
     return name
 
 
 def _choices(found: Mapping[str, Any]) -> Iterator[str]:
-    """The class of each annotation that was submitted with one."""
+    """The class of each submitted annotation that has one."""
     for annotation in found["annotations"]:
         for result in [] if annotation.get("was_cancelled") else annotation.get("result", []):
             if result.get("type") == "choices" and result.get("from_name") == CONTROL:
                 choices = result["value"]["choices"]
                 if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-                    raise TypeError("choices are names")
+                    raise TypeError("choices must be names")
                 yield from choices

@@ -1,4 +1,4 @@
-"""A finished run handed over to another tool: one writer per tool, all over the run's labels."""
+"""The exporters: one writer per tool."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pencil.run import RunDirectory, learned_labels
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """How to hand over; each tool takes some of these.
+    """Options of an export; each tool supports some of them.
 
     Attributes:
-        verdicts: Only rows with one of these; empty for all.
-        prefix: Put before each id to make the address of its image; None for the tool's own choice.
-        texts: A .csv with the columns id and text, to show texts in place of images.
+        verdicts: Export rows with these verdicts only; empty for all rows.
+        prefix: Text before each id that makes it the address of the image; None for the tool's default.
+        texts: A .csv with the columns id and text, to show texts instead of images.
         distribution: Whether to write the probability of every class.
     """
 
@@ -38,7 +38,7 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: how many rows, to which files."""
+    """The result of an export: number of rows and files written."""
 
     rows: int
     files: tuple[Path, ...]
@@ -50,7 +50,7 @@ def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions
     for name in ("verdicts", "prefix", "texts", "distribution"):
         if getattr(options, name) not in (None, False, ()) and name not in takes:
             option = name.removesuffix("s") if name == "verdicts" else name
-            raise ConfigError(f"--{option}: {tool} has no use for it; leave it out")
+            raise ConfigError(f"--{option}: not supported for {tool}; leave it out")
     if out.resolve() == Path(directory.config.data.path).expanduser().resolve():
         raise ConfigError(f"--out {out}: that is the data itself; choose another place")
     return write(directory, out, options)
@@ -102,7 +102,7 @@ TOOLS: Mapping[str, tuple[Writer, frozenset[str]]] = {
     "datasets": (_datasets, frozenset({"distribution"})),
     "cleanlab": (_cleanlab, frozenset()),
 }
-"""Each tool's writer, and the options that it takes."""
+"""The writer of each tool, and the options it supports."""
 
 
 def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
@@ -112,7 +112,7 @@ def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[Lab
 
 
 def write_json_list(path: Path, items: Iterable[Any], before: str = "[", after: str = "]") -> int:
-    """Write a JSON list item by item, one to a line, between ``before`` and ``after``; returns their number."""
+    """Write a JSON list, one item per line, between ``before`` and ``after``; return the number of items."""
     count = 0
     with path.open("w", encoding="ascii") as file:
         file.write(before)
@@ -133,12 +133,12 @@ def _texts(path: Path) -> Callable[[str], str]:
             texts = {row["id"]: row["text"] for row in csv.DictReader(file, strict=True)}
     except (OSError, KeyError, csv.Error) as error:
         raise DataError(
-            f"--texts {path}: cannot be read as CSV with the columns id and text ({error})"
+            f"--texts {path}: cannot be read ({error}); give a CSV with the columns id and text"
         ) from error
 
     def text_of(name: str) -> str:
         if name not in texts:
-            raise DataError(f"--texts {path}: has no text for the id {name!r}; add it")
+            raise DataError(f"--texts {path}: no text for the id {name!r}; add it")
         return texts[name]
 
     return text_of
