@@ -202,11 +202,11 @@ def test_a_signal_stops_with_a_checkpoint_and_resume_finishes(pencil, points, tm
     stopped = pencil("train", points, "--out", out, "--epochs", "1,6,1", "--json")
     assert stopped.exit_code == 3
     assert json.loads(stopped.stdout) == {"run": str(out), "finished": False}
-    assert stopped.stderr == f"stopped with a checkpoint; continue with: pencil resume '{out}'\n"
+    assert stopped.stderr == f"stopped after saving a checkpoint; continue with: pencil resume '{out}'\n"
     resumed = pencil("resume", out, "--json", "--quiet")
     assert resumed.exit_code == 0
     assert json.loads(resumed.stdout)["finished"]
-    assert pencil("resume", out).stderr.startswith(f"{out} is finished already\n")
+    assert pencil("resume", out).stderr.startswith(f"{out} is already finished\n")
 
 
 def test_interrupted_before_training_there_is_no_traceback(main_program, points, tmp_path, monkeypatch):
@@ -224,7 +224,7 @@ def test_interrupted_before_training_there_is_no_traceback(main_program, points,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("train",), "nothing to train on"),
+        (("train",), "no data; give DATA"),
         (("train", "nowhere"), "data 'nowhere' does not exist"),
         (("train", "nowhere.npz"), "data.path: 'nowhere.npz' does not exist in"),
         (("train", "DATA", "--preset", "feature"), "did you mean 'features'?"),
@@ -232,11 +232,11 @@ def test_interrupted_before_training_there_is_no_traceback(main_program, points,
         (("train", "DATA", "--set", "nonsense"), "--set 'nonsense': write it as path=value"),
         (("train", "DATA", "--seed", "x"), "Invalid value for '--seed'"),
         (("train", "DATA", "--method", "pensil"), "did you mean 'pencil'?"),
-        (("train", "DATA", "--out", "DATA/run"), "no run can be kept there"),
-        (("train", "DATA", "--out", "RUN"), "already holds a run"),
+        (("train", "DATA", "--out", "DATA/run"), "cannot be written"),
+        (("train", "DATA", "--out", "RUN"), "already contains a run"),
         (("trian",), "No such command 'trian'"),
-        (("resume", "nowhere"), "nowhere holds no run"),
-        (("evaluate", "RUN", "--split", "validation"), "has none; use train or test"),
+        (("resume", "nowhere"), "nowhere is not a run"),
+        (("evaluate", "RUN", "--split", "validation"), "not in the data of RUN; use train or test"),
         (("evaluate", "RUN", "--split", "tset"), "is not one of"),
         (("labels", "RUN", "--out", "labels.txt"), "the ending must be .csv or .parquet"),
         (("labels", "RUN", "--out", "DATA/labels.csv"), "cannot be written"),
@@ -383,13 +383,13 @@ def test_several_processes_must_name_the_folder(main_program, points, monkeypatc
             patch.setenv(name, value)
             code, _, err = main_program("train", points, *QUICK)
         assert code == 2
-        assert "--out: several processes, and their restarts, must agree on the run's folder" in err
+        assert "--out: missing; several processes must use the same folder" in err
 
 
 def test_a_mistake_of_all_ranks_is_told_in_full_by_the_main_one(main_program, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     assert main_program("resume", "nowhere", "--json")[:2] == (2, "")
-    assert main_program("resume", "nowhere")[2].startswith("error, rank 1: nowhere holds no run")
+    assert main_program("resume", "nowhere")[2].startswith("error, rank 1: nowhere is not a run")
 
 
 def test_a_folder_made_in_the_same_second_gets_a_number(tmp_path, monkeypatch):

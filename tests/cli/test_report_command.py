@@ -54,7 +54,7 @@ def test_mistakes_are_told_in_one_line(main_program, finished, words, message):
 
 def test_runs_that_cannot_be_told_are_refused(main_program, finished, tmp_path):
     code, _, err = main_program("report", tmp_path)
-    assert (code, "holds no run" in err) == (2, True)
+    assert (code, "is not a run" in err) == (2, True)
     unfinished = tmp_path / "run"
     unfinished.mkdir()
     (unfinished / "config.toml").write_text((finished / "config.toml").read_text())

@@ -100,9 +100,12 @@ def test_a_config_file_takes_another_path_from_the_command_line(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((None, None, None), "nothing to train on: give DATA, --config FILE or --preset NAME"),
-        ((None, None, "features"), "--preset features: give the path of the data too: pencil train DATA"),
-        (("x.npz", "a.toml", "features"), "--config and --preset exclude each other"),
+        ((None, None, None), "no data; give DATA, --config FILE or --preset NAME"),
+        (
+            (None, None, "features"),
+            "--preset features: the path of the data is missing; use pencil train DATA",
+        ),
+        (("x.npz", "a.toml", "features"), "--config and --preset cannot be combined"),
         (("x.npz", None, "feature"), "--preset feature: unknown; did you mean 'features'?"),
         (("own:data", None, None), "'own:data' has no default settings; choose some: --preset features, "),
     ],

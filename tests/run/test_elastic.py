@@ -42,7 +42,7 @@ def test_a_run_whose_worker_is_killed_goes_on_with_the_same_command(tmp_path, mo
     assert result["completed"]
     told = capfd.readouterr().err
     assert "exitcode: -9" in told
-    assert "already holds a run" not in told
+    assert "already contains a run" not in told
     steps = [
         json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     ]
@@ -63,7 +63,7 @@ def test_torchrun_told_to_stop_leaves_a_checkpoint_that_one_process_continues(da
         time.sleep(0.01)
     launcher.terminate()
     told = launcher.communicate(timeout=60)[1]
-    assert "stopped with a checkpoint; continue with: pencil resume" in told
+    assert "stopped after saving a checkpoint; continue with: pencil resume" in told
     assert launcher.returncode != 0
     assert not (out / "summary.json").exists()
     assert (

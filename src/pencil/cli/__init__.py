@@ -1,4 +1,4 @@
-"""The ``pencil`` command: parse, call, print."""
+"""The ``pencil`` command."""
 
 from pencil.cli.main import main
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pencil.cli.options import as_json, tell_code, trust_code_option
+from pencil.cli.options import announce_code, as_json, trust_code_option
 from pencil.cli.output import is_terminal, percent, print_json, print_pairs, print_text, say
 from pencil.errors import MissingExtraError
 from pencil.escape import printable
@@ -26,7 +26,7 @@ METRICS = (
 
 
 class _Bench(click.Group):
-    """A group whose first word may be a grid file instead of a command."""
+    """A group whose first argument may be a grid file instead of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
@@ -36,7 +36,7 @@ class _Bench(click.Group):
 
 @click.group(cls=_Bench)
 def bench() -> None:
-    """Compare methods: run a grid of experiments, show its tables.
+    """Compare methods: run a grid of experiments and show its tables.
 
     `pencil bench GRID.toml` runs every cell of the grid (see: pencil bench run --help); `pencil bench table FOLDER`
     shows tables of the results.
@@ -55,10 +55,10 @@ def bench() -> None:
     "--only",
     multiple=True,
     metavar="AXIS=NAMES",
-    help="Only these cells, e.g. method=pencil,cross_entropy; AXIS is data, noise, method or variant.",
+    help="Run these cells only, e.g. method=pencil,cross_entropy. AXIS is data, noise, method or variant.",
 )
 @click.option("--seeds", type=int, help="Use only the first N seeds.")
-@click.option("--keep", is_flag=True, help="Leave checkpoints and label parts in the run folders.")
+@click.option("--keep", is_flag=True, help="Keep checkpoints and label files in the run folders.")
 @trust_code_option
 @as_json
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -75,8 +75,8 @@ def run(
 ) -> None:
     """Run the cells of GRID that have no result yet.
 
-    GRID is a TOML file: data, noises, methods, variants and seeds to combine; docs/bench.md has its grammar. Killed or
-    stopped, the same command goes on where it was. Exit code 1: some cells failed; 3: stopped by a signal.
+    GRID is a TOML file with the data, noises, methods, variants and seeds to combine; see docs/bench.md. Run the same
+    command again to continue after a stop. Exit code 1: some cells failed; 3: stopped by a signal.
     """
     from pencil.bench import Grid, run_grid
     from pencil.run import check_code, code_in
@@ -89,9 +89,9 @@ def run(
     }
     for code, field in named.items():
         check_code({field: code}, trust_code, source=grid)
-        tell_code({field: code}, grid)
+        announce_code({field: code}, grid)
     for cell in chosen.cells(only, seeds):
-        load_method(cell.config)  # a mistake in its settings is found before the first run
+        load_method(cell.config)  # finds mistakes in its settings before the first run
     tell = _silent if quiet else _Bar() if is_terminal() else _Lines()
     try:
         outcome = run_grid(
@@ -119,13 +119,13 @@ def run(
     "metrics",
     multiple=True,
     type=click.Choice(METRICS),
-    help="What to show. May be repeated. [default: best and last]",
+    help="The metric to show. May be repeated. [default: best and last]",
 )
 @click.option("--against", metavar="METHOD", help="Add differences to this method, paired by seed.")
 def table(results: Path, style: Any, metrics: tuple[str, ...], against: str | None) -> None:
     """Show tables of RESULTS: methods by noise, averaged over seeds.
 
-    RESULTS is the folder that pencil bench wrote, or its results.jsonl.
+    RESULTS is a folder written by pencil bench, or its results.jsonl.
     """
     from pencil.bench import compare, read_results, tabulate
 
@@ -136,7 +136,7 @@ def table(results: Path, style: Any, metrics: tuple[str, ...], against: str | No
 
 
 def describe(finished: Finished) -> str:
-    """A run that ended, in a few words."""
+    """A finished run as one line of text."""
     cell, result = finished.cells[0], finished.result
     if result.measures is None:
         return f"{cell}  failed: {result.error}"
@@ -156,7 +156,7 @@ _silent = _Silent()
 
 
 class _Lines:
-    """A line per run, with the time left at the pace so far."""
+    """Prints a line per run, with the estimated time left."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -175,7 +175,7 @@ class _Lines:
 
 
 class _Bar(_Lines):
-    """A bar, the time left and the run that ended last; failures stay above it."""
+    """Shows a bar, the time left and the last finished run; failures are printed above the bar."""
 
     def __init__(self) -> None:
         from rich.console import Console

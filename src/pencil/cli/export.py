@@ -1,4 +1,4 @@
-"""``pencil export`` and ``pencil trusted``: labels to other tools, and people's labels back."""
+"""``pencil export`` and ``pencil trusted``: write labels for other tools, and read annotations back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SHOWN = 3
 @click.option(
     "--texts",
     type=click.Path(path_type=Path),
-    help="Label Studio: show the texts of this .csv, which has the columns id and text.",
+    help="Label Studio: show the texts from this .csv with the columns id and text.",
 )
 @click.option("--distribution", is_flag=True, help="datasets: write the probability of every class too.")
 @as_json
@@ -56,7 +56,7 @@ def export(
 ) -> None:
     """Write RUN's labels for another tool.
 
-    docs/handover.md shows how to open them in each tool.
+    See docs/handover.md for how to open them in each tool.
     """
     from pencil.export.tools import ExportOptions, export
     from pencil.run import RunDirectory
@@ -75,10 +75,10 @@ def export(
 @for_spreadsheet
 @as_json
 def trusted(exported: Path, out: Path, spreadsheet: bool, json_: bool) -> None:
-    """Read people's labels from a JSON export of Label Studio.
+    """Read annotated labels from a JSON export of Label Studio.
 
-    Writes id and label of each example on which all annotators agree, for pencil train --trusted. Examples that are
-    disputed or without a choice are counted and left out.
+    Writes id and label of each example on which all annotators agree, for pencil train --trusted. Disputed examples and
+    examples without a choice are counted and left out.
     """
     from pencil.export.label_studio import read_choices
     from pencil.results import writing

@@ -18,25 +18,21 @@ from pencil.places import common_place
 if TYPE_CHECKING:
     from pencil.data.shards import ShardIndex
 
-LINE_SECONDS = 1.0  # between two lines of progress, where there is no terminal
+LINE_SECONDS = 1.0  # between two lines of progress without a terminal
 SHOWN = 10
 
 
 @click.command()
 @click.argument("shards", nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), help="The folder to write.")
-@click.option("--test", multiple=True, metavar="SHARDS", help="Shards to test on; may be repeated.")
+@click.option("--test", multiple=True, metavar="SHARDS", help="Shards of the test split. May be repeated.")
 @click.option(
     "--label-field",
     metavar="NAME",
-    help="Where labels are: a column, an extension or a field of .json. [default: label, .cls]",
+    help="Column, extension or .json field of the labels. [default: label, .cls]",
 )
-@click.option(
-    "--input-field", metavar="NAME", help="Where inputs are: a column or an extension. [default: found]"
-)
-@click.option(
-    "--id-field", metavar="NAME", help="The column that names rows. [default: id, where there is one]"
-)
+@click.option("--input-field", metavar="NAME", help="Column or extension of the inputs. [default: detected]")
+@click.option("--id-field", metavar="NAME", help="Column of the row ids. [default: id, if it exists]")
 @click.option(
     "--ignore",
     multiple=True,
@@ -115,19 +111,19 @@ def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_:
         raise DataError(f"{len(problems)} shards are missing or damaged; restore them:\n  {lines}")
     result = {"index": str(written.folder), "shards": len(written.shards), "damaged": 0}
     print_json(result) if json_ else say(
-        f"{written.folder}: all {len(written.shards):,} shards are as indexed"
+        f"{written.folder}: all {len(written.shards):,} shards match the index"
     )
 
 
 class Steps:
-    """Shows progress: a line that changes on a terminal, a line per second elsewhere."""
+    """Shows progress: an updating line on a terminal, otherwise at most one line per second."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._spoken = 0.0
 
     def __call__(self, done: int, total: int, rows: int) -> None:
-        """After a shard."""
+        """Show the progress after a shard."""
         now = time.monotonic()
         if now - self._spoken < LINE_SECONDS and done < total:
             return

@@ -1,4 +1,4 @@
-"""The ``pencil`` command: all commands together, and every mistake as one message."""
+"""The ``pencil`` command: registers all commands and reports errors as one message."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ for command in (
 
 
 def main() -> None:
-    """Run the command; a user's mistake ends in one message and exit code 2, never in a traceback."""
+    """Run the command. A user's mistake prints one message, without a traceback, and exits with code 2."""
     show_warnings_plainly()
     try:
         cli(prog_name="pencil", standalone_mode=False)
@@ -63,7 +63,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         say("interrupted")
         sys.exit(130)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of stdout, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _machine_fault(error: Exception) -> str | None:
-    """What the machine lacked or refused; None for a defect of ours."""
+    """The missing or failing resource of the machine; None for an internal error."""
     words = fault_of(error)
     if isinstance(error, OSError):
         return f"{error.filename or 'input or output'}: {words or error.strerror or error}"
@@ -83,7 +83,7 @@ def _machine_fault(error: Exception) -> str | None:
 
 def _fail(message: str, usage: str | None = None) -> None:
     rank = os.environ.get("RANK", "0")
-    if rank != "0":  # its mistake is mostly everybody's
+    if rank != "0":  # usually all ranks fail with the same message
         say(f"error, rank {rank}: {message}")
         sys.exit(2)
     if "--json" in sys.argv:

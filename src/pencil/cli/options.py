@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and what they need."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ for_spreadsheet = click.option(
     is_flag=True,
     help="CSV only: put ' before cells that a spreadsheet would run as a formula. This changes such ids.",
 )
-"""Not the default: programs that read the table need the ids unchanged."""
+"""Off by default, because programs that read the table need the ids unchanged."""
 
 
-def tell_code(named: Mapping[str, str], source: object) -> None:
-    """Print what --trust-code is about to import."""
+def announce_code(named: Mapping[str, str], source: object) -> None:
+    """Print the code that --trust-code is about to import."""
     for field, code in named.items():
         say(f"importing {code}, which {source} names as {field}")
 
 
 def allow_current_folder(named: Mapping[str, str], said: Collection[str]) -> None:
-    """Put the current folder last on the import path, where the command line itself names code to import."""
+    """Append the current folder to the import path if the command line itself names code to import."""
     folder = str(Path.cwd())
     if any(code in said for code in named.values()) and folder not in sys.path:
         sys.path.append(folder)

@@ -1,4 +1,4 @@
-"""What the command prints: results to stdout (people or JSON), everything else to stderr."""
+"""Output of the commands: results on stdout (text or JSON), everything else on stderr."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from pencil.escape import printable
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON on stdout; what a terminal would obey is escaped, which JSON reads as what it was."""
+    """Print one line of JSON on stdout; control characters are escaped."""
     click.echo(printable(json.dumps(value, ensure_ascii=False)))
 
 
 def print_pairs(values: Mapping[str, Any]) -> None:
-    """Aligned names and values for people."""
+    """Print aligned names and values."""
     width = max(map(len, values), default=0)
     for name, value in values.items():
         print_text(f"{name:<{width}}  {value}")
 
 
 def print_text(text: str) -> None:
-    """A result for people, on stdout."""
+    """Print text on stdout, with control characters escaped."""
     click.echo(printable(text))
 
 
 def say(message: str) -> None:
-    """A remark for people, on stderr."""
+    """Print a message on stderr, with control characters escaped."""
     click.echo(printable(message), err=True)
 
 
 def show_warnings_plainly() -> None:
-    """Warnings as one line each, without source lines."""
+    """Print each warning as one line, without source lines."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         say(f"warning: {message}")
@@ -45,12 +45,12 @@ def show_warnings_plainly() -> None:
 
 
 def percent(share: float) -> str:
-    """0.664 as 66.4 %."""
+    """Format 0.664 as 66.4 %."""
     return f"{100 * share:.1f} %"
 
 
 def human(name: str, value: Any) -> str:
-    """A figure as people read it, by the last words of its name: bytes with a unit, numbers in groups of three."""
+    """Format a figure by the suffix of its name: bytes with a unit, numbers with thousands separators."""
     if "bytes" in name and "bytes_per_row" not in name and isinstance(value, int | float):
         for unit in ("B", "kB", "MB", "GB", "TB"):
             if value < 1000 or unit == "TB":
@@ -60,5 +60,5 @@ def human(name: str, value: Any) -> str:
 
 
 def is_terminal() -> bool:
-    """Whether stderr is a person's screen."""
+    """Whether stderr is a terminal."""
     return sys.stderr.isatty()

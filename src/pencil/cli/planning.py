@@ -1,4 +1,4 @@
-"""Before a run: ``pencil plan`` estimates what it needs, ``pencil presets`` shows ready settings."""
+"""``pencil plan`` estimates the resources of a run; ``pencil presets`` shows named settings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def presets(context: click.Context, json_: bool) -> None:
 def show(context: click.Context, name: str, json_: bool) -> None:
     """Print the settings of preset NAME as TOML, ready to edit and pass to --config.
 
-    Comments name the experiment and the choices that its description leaves open.
+    Comments name the experiment, and our choices for settings that its description does not give.
     """
     from pencil.presets import choices, describe, preset
 

@@ -1,4 +1,4 @@
-"""Progress of a run for people: a live bar on a terminal, a line per epoch elsewhere."""
+"""Progress of a run: a live bar on a terminal, otherwise a line per epoch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pencil.cli.output import is_terminal, percent, say
 from pencil.engine import Event, Listener
 from pencil.escape import printable
 
-LINE_SECONDS = 1.0  # without a terminal, at most this many lines a second, and always the last epoch
+LINE_SECONDS = 1.0  # minimum time between two lines without a terminal; the last epoch is always printed
 
 
 def progress() -> Listener:
-    """The listener that suits where stderr goes."""
+    """Return the listener for a terminal or for a log."""
     return Bar() if is_terminal() else Lines()
 
 
 class Bar:
-    """Phase, epoch, bar, time left, labels changed, accuracy."""
+    """Shows phase, epoch, bar, time left, changed labels and accuracy."""
 
     def __init__(self) -> None:
         columns = (
@@ -38,7 +38,7 @@ class Bar:
         self._state = ""
 
     def handle(self, event: Event) -> None:
-        """Move the bar."""
+        """Update the bar."""
         if event.kind == "check":
             say(describe_check(event))
             return
@@ -56,12 +56,12 @@ class Bar:
         self._progress.update(self._task, completed=event.step, total=event.values["total_steps"], **fields)
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop updating the bar."""
         self._progress.stop()
 
 
 class _State(ProgressColumn):
-    """The one column that is cut where a terminal is narrow."""
+    """The only column that is cut on a narrow terminal."""
 
     def render(self, task: Task) -> Text:
         return Text(task.fields["state"], no_wrap=True, overflow="ellipsis")
@@ -72,14 +72,14 @@ def _fixed(text: str, width: int) -> TextColumn:
 
 
 class Lines:
-    """One line per epoch, for logs; fewer where epochs take less than a second."""
+    """Prints one line per epoch, or fewer if epochs take less than a second."""
 
     def __init__(self) -> None:
         self._spoken = 0.0
         self._epoch: Event | None = None
 
     def handle(self, event: Event) -> None:
-        """Print an epoch once the next event shows the time left."""
+        """Print an epoch as soon as the next event has the time left."""
         if event.kind == "check":
             say(describe_check(event))
         elif event.kind in ("epoch", "restored"):
@@ -94,16 +94,16 @@ class Lines:
             self._epoch = None
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def describe_check(event: Event) -> str:
-    """How many rows were checked before the run begins."""
-    return f"looked at {event.values['done']:,} of {event.values['total']:,} rows"
+    """The progress of checking rows before the run begins."""
+    return f"checked {event.values['done']:,} of {event.values['total']:,} rows"
 
 
 def describe_epoch(event: Event) -> str:
-    """An epoch's metrics in a few words."""
+    """An epoch's metrics as one line of text."""
     values = event.values
     names = (
         ("validation_accuracy", "validation"),
@@ -117,13 +117,13 @@ def describe_epoch(event: Event) -> str:
 
 
 def time_left(event: Event) -> str:
-    """Time left as h:mm:ss, or m:ss."""
+    """Format the time left as h:mm:ss or m:ss."""
     seconds: Any = event.values.get("seconds_left")
     return "?" if seconds is None else duration(seconds)
 
 
 def duration(seconds: float) -> str:
-    """Seconds as h:mm:ss, or m:ss."""
+    """Format seconds as h:mm:ss or m:ss."""
     hours, rest = divmod(round(seconds), 3600)
     minutes, last = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{last:02}" if hours else f"{minutes}:{last:02}"

@@ -1,7 +1,7 @@
-"""A message that all ranks have is printed once.
+"""Print a message that all ranks have only once.
 
-torchrun ends every worker as soon as one has ended, so the others wait for the main one's line. They meet at the store
-that torchrun announces; where it cannot be reached nobody waits.
+torchrun stops all workers as soon as one exits, so the other ranks wait until the main rank has printed. They
+synchronize through torchrun's store; if it cannot be reached, they do not wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE = timedelta(seconds=30)
 
 
 def exit_after_main(code: int) -> None:
-    """On all ranks but the main one: wait until that has printed, then exit."""
+    """On all ranks except the main one: wait until the main rank has printed, then exit."""
     if os.environ.get("RANK", "0") == "0":
         return
     with contextlib.suppress(Exception):
@@ -27,7 +27,7 @@ def exit_after_main(code: int) -> None:
 
 @contextlib.contextmanager
 def printing_for_all() -> Iterator[None]:
-    """Around what the main rank prints: afterwards the others may exit."""
+    """Let the other ranks exit after the main rank has run this block, which prints."""
     try:
         yield
     finally:
@@ -37,7 +37,7 @@ def printing_for_all() -> Iterator[None]:
 
 
 def _key() -> str:
-    """Workers that were started again have a key of their own."""
+    """The key in the store; restarted workers have a new one."""
     return f"pencil/printed/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
@@ -45,5 +45,5 @@ def _store() -> Any:
     import torch.distributed as dist
 
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    make: Any = dist.TCPStore  # type: ignore[attr-defined]  # there, but not declared
+    make: Any = dist.TCPStore  # type: ignore[attr-defined]  # missing in the stubs
     return make(host, port, is_master=False, wait_for_workers=False, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""``pencil report``: a finished run in one HTML file, and its charts and summary as files."""
+"""``pencil report``: write a report on a finished run as HTML, and optionally its charts and a summary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLES, MOST_EXAMPLES = 24, 100
     type=click.IntRange(1, MOST_EXAMPLES),
     default=EXAMPLES,
     show_default=True,
-    help="How many corrections and how many cases to review to show.",
+    help="Number of corrections and of cases to review to show.",
 )
 @click.option("--no-data", is_flag=True, help="Do not read the run's data: no thumbnails.")
 @changed_data_option
@@ -42,27 +42,29 @@ def report(
     changed_data: bool,
     json_: bool,
 ) -> None:
-    """Show what RUN found, in one HTML file that works offline.
+    """Write a report on RUN as one HTML file that works offline.
 
-    The file shows which labels seem wrong and how sure that is, the noise by class, the metrics by epoch, the surest
-    corrections and the cases to review, with thumbnails if the data are images.
+    The report shows which labels seem wrong and with what confidence, the noise by class, the metrics by epoch, the
+    most confident corrections and the cases to review, with thumbnails if the data are images.
     """
     from pencil.report import gather, write_figures, write_markdown, write_page
     from pencil.run import RunDirectory
 
-    told = gather(RunDirectory.open(run), examples=examples, read_data=not no_data, changed_data=changed_data)
+    found = gather(
+        RunDirectory.open(run), examples=examples, read_data=not no_data, changed_data=changed_data
+    )
     page = out or run / "report.html"
-    written: dict[str, Any] = {"out": str(page), "bytes": write_page(told, page)}
+    written: dict[str, Any] = {"out": str(page), "bytes": write_page(found, page)}
     if markdown is not None:
-        write_markdown(told, markdown)
+        write_markdown(found, markdown)
         written["markdown"] = str(markdown)
     missing = None
     if figures is not None:
-        files, missing = write_figures(told, figures)
+        files, missing = write_figures(found, figures)
         written["figures"] = [str(file) for file in files]
-    notes = [*told.notes, *([missing] if missing else [])]
+    notes = [*found.notes, *([missing] if missing else [])]
     if json_:
-        print_json({**written, **told.totals, "notes": notes})
+        print_json({**written, **found.totals, "notes": notes})
         return
     for note in notes:
         say(note)

@@ -1,4 +1,4 @@
-"""``pencil review``: a page on this machine to go through a run's labels."""
+"""``pencil review``: serve a local page to review a run's labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the command line's words to a RunConfig: recognise the data, choose a preset, apply flags, validate once."""
+"""Build a RunConfig from the command line: recognise the data, choose a preset, apply options, validate once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pencil.kinds import DataSection, Kind, kind_of, recognise
 from pencil.presets import preset
 
 SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
-"""Settings of data that a kind takes over from another kind's preset, where it has them."""
+"""Data settings that a kind takes from another kind's preset, if it has them."""
 
 
 def train_config(
@@ -27,7 +27,7 @@ def train_config(
     on_error: str | None = None,
     settings: tuple[str, ...] = (),
 ) -> RunConfig:
-    """Settings from a file, a preset or the data itself, then flags, then --set; all mistakes in one error."""
+    """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes."""
     table = _base_table(data, config, preset_name)
     if method is not None:
         _set_method(table, method)
@@ -46,7 +46,7 @@ def train_config(
 
 
 def words_of(settings: tuple[str, ...]) -> set[str]:
-    """The values of --set that are words: names of code may be among them."""
+    """The values of --set that are strings, which may name code."""
     values = (parse_assignment(setting)[1] for setting in settings)
     return {value for value in values if isinstance(value, str)}
 
@@ -54,7 +54,7 @@ def words_of(settings: tuple[str, ...]) -> set[str]:
 def data_section(
     path: str, settings: tuple[str, ...] = (), *, like: RunConfig | None = None, noise: str | None = None
 ) -> DataSection:
-    """The data at ``path``, its kind recognised; read in the same way as the data of the run ``like``."""
+    """The section for the data at ``path``, with its kind recognised and the reading options of the run ``like``."""
     kind = recognise(path)
     if like is not None and like.data.kind in (kind.name, *kind.like):
         table = like.table()
@@ -73,7 +73,7 @@ def data_section(
 
 
 def parse_noise(text: str) -> dict[str, Any]:
-    """``kind:rate`` as a noise section; a path to a label file is taken as one."""
+    """Parse ``kind:rate`` or the path of a label file into a noise section."""
     kind, separator, rate = text.rpartition(":")
     if Path(text).is_file():
         return {"kind": "file", "path": text}
@@ -89,19 +89,17 @@ def parse_noise(text: str) -> dict[str, Any]:
 
 def _base_table(data: str | None, config: Path | None, preset_name: str | None) -> dict[str, Any]:
     if config is not None and preset_name is not None:
-        raise ConfigError("--config and --preset exclude each other; start from one of them")
+        raise ConfigError("--config and --preset cannot be combined; use one of them")
     if config is not None:
         table = read_table(config)
         if data is not None:
             assign(table, "data.path", data)
         return table
     if data is None and preset_name is None:
-        raise ConfigError(
-            "nothing to train on: give DATA, --config FILE or --preset NAME (see: pencil train --help)"
-        )
+        raise ConfigError("no data; give DATA, --config FILE or --preset NAME (see: pencil train --help)")
     if data is None:
         raise ConfigError(
-            f"--preset {preset_name}: give the path of the data too: pencil train DATA --preset {preset_name}"
+            f"--preset {preset_name}: the path of the data is missing; use pencil train DATA --preset {preset_name}"
         )
     kind = recognise(data)
     start = preset_name or _own_preset(kind, data)
@@ -114,7 +112,7 @@ def _base_table(data: str | None, config: Path | None, preset_name: str | None) 
 
 
 def _preset_table(start: str | RunConfig, kind: Kind, data: str) -> dict[str, Any]:
-    """A preset's settings for the data; a kind that can be used with any preset puts its own section in place."""
+    """A preset's settings for the data; kinds that work with any preset replace its data section."""
     table = (preset(start, data) if isinstance(start, str) else start).table()
     if kind.any_preset and table["data"]["kind"] != kind.name:
         kept = [name for name in SHARED if name in kind.section.model_fields]
@@ -124,13 +122,13 @@ def _preset_table(start: str | RunConfig, kind: Kind, data: str) -> dict[str, An
 
 
 def _own_preset(kind: Kind, data: str) -> str | RunConfig | None:
-    """The settings to start from for data of this kind: a preset's name, or the settings themselves."""
+    """The default settings for data of this kind: a preset's name, or the settings themselves."""
     start: str | RunConfig | None = kind.preset(data) if callable(kind.preset) else kind.preset
     return start
 
 
 def _set_method(table: dict[str, Any], name: Any) -> None:
-    """Another method has other settings."""
+    """Set the method's name and remove settings of another method."""
     section = table.get("method")
     if not isinstance(section, dict) or section.get("name") != name:
         table["method"] = {"name": name}

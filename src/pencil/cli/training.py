@@ -1,4 +1,4 @@
-"""``pencil train`` and ``pencil resume``: from the command line to a run, and its result."""
+"""``pencil train`` and ``pencil resume``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import click
 
 from pencil.cli.options import (
     allow_current_folder,
+    announce_code,
     as_json,
     changed_data_option,
     run_argument,
     set_option,
-    tell_code,
     trust_code_option,
 )
 from pencil.cli.output import percent, print_json, print_pairs, say
@@ -91,9 +91,9 @@ def resume(
 
     directory = RunDirectory.open(run)
     if directory.is_finished:
-        say(f"{run} is finished already")
+        say(f"{run} is already finished")
     elif trust_code:
-        tell_code(code_in(directory.config), run)
+        announce_code(code_in(directory.config), run)
     listeners = [] if quiet else [progress()]
     directory = continue_run(
         run, listeners, trust_code=trust_code, changed_data=changed_data, from_start=from_start
@@ -102,20 +102,18 @@ def resume(
 
 
 def _take_code(named: dict[str, str], said: set[str], trust_code: bool, source: Path | None) -> None:
-    """Code that the command line names is the user's own; what a file names must be trusted."""
+    """Accept code that the command line names; code that a file names requires --trust-code."""
     from pencil.run import check_code
 
     foreign = {field: code for field, code in named.items() if code not in said}
     check_code(foreign, trust_code, source=source)
-    tell_code(foreign, source)
+    announce_code(foreign, source)
     allow_current_folder(named, said)
 
 
 def _new_folder(data: str) -> Path:
     if "TORCHELASTIC_RUN_ID" in os.environ or os.environ.get("WORLD_SIZE", "1") != "1":
-        raise ConfigError(
-            "--out: several processes, and their restarts, must agree on the run's folder; name it"
-        )
+        raise ConfigError("--out: missing; several processes must use the same folder, so name it")
     name = re.sub(r"[^\w.-]+", "-", Path(data).expanduser().absolute().stem)
     folder = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     others = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
@@ -123,7 +121,7 @@ def _new_folder(data: str) -> Path:
 
 
 def _report(directory: Any, json_: bool) -> None:
-    """Print a finished run's result, or how to continue one that was stopped; only the main rank prints."""
+    """Print the result of a finished run, or how to continue a stopped one; on the main rank only."""
     if not directory.is_finished:
         _report_stopped(directory, json_)
     if os.environ.get("RANK", "0") != "0":
@@ -135,12 +133,12 @@ def _report(directory: Any, json_: bool) -> None:
 
 
 def _report_stopped(directory: Any, json_: bool) -> NoReturn:
-    """Exit with code 3 on all ranks, once the main one has printed how to continue."""
+    """Exit with code 3 on all ranks after the main rank has printed how to continue."""
     exit_after_main(3)
     with printing_for_all():
         if json_:
             print_json({"run": str(directory.path), "finished": False})
-        say(f"stopped with a checkpoint; continue with: {directory.resume_command}")
+        say(f"stopped after saving a checkpoint; continue with: {directory.resume_command}")
     sys.exit(3)
 
 

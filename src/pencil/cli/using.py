@@ -8,12 +8,12 @@ import click
 
 from pencil.cli.options import (
     allow_current_folder,
+    announce_code,
     as_json,
     changed_data_option,
     for_spreadsheet,
     run_argument,
     set_option,
-    tell_code,
     trust_code_option,
 )
 from pencil.cli.output import percent, print_json, print_pairs, say
@@ -27,7 +27,7 @@ from pencil.errors import ConfigError
     type=click.Choice(["test", "validation", "train"]),
     default="test",
     show_default=True,
-    help="Which split.",
+    help="The split to use.",
 )
 @trust_code_option
 @changed_data_option
@@ -35,14 +35,14 @@ from pencil.errors import ConfigError
 def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_: bool) -> None:
     """Measure the accuracy of RUN's model on its own data.
 
-    The labels are taken as given: the train and validation splits have noisy ones.
+    The model is compared with the given labels, which are noisy in the train and validation splits.
     """
     from pencil.run import RunDirectory, code_of_data, code_of_run
     from pencil.run import evaluate as measure
 
     directory = RunDirectory.open(run)
     if trust_code:
-        tell_code(code_of_data(directory.config.data) | code_of_run(directory), run)
+        announce_code(code_of_data(directory.config.data) | code_of_run(directory), run)
     result = measure(directory, split, trust_code=trust_code, changed_data=changed_data)
     if json_:
         print_json(result)
@@ -59,7 +59,7 @@ def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_:
     type=click.Choice(["train", "test"]),
     default="train",
     show_default=True,
-    help="Which split of DATA.",
+    help="The split of DATA to use.",
 )
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
 @for_spreadsheet
@@ -79,8 +79,8 @@ def predict(
 ) -> None:
     """Predict every example of DATA with RUN's model.
 
-    DATA is read like the run's own data. It may have labels, which are then written beside the predictions, or none: an
-    .npy or .npz of features, images in one folder, or a table of their paths. --set changes how it is read.
+    DATA is read like the run's own data; --set changes how. If DATA has labels, they are written too. DATA without
+    labels may be an .npy or .npz of features, a folder of images, or a table of their paths.
     """
     from pencil.cli.settings import data_section
     from pencil.results import write_labels
@@ -93,7 +93,7 @@ def predict(
     section = data_section(data, settings, like=directory.config)
     allow_current_folder(code_of_data(section), {data})
     if trust_code:
-        tell_code(code_of_run(directory), run)
+        announce_code(code_of_run(directory), run)
     chunks, names = predictions(directory, section, split, trust_code=trust_code)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_)
@@ -108,7 +108,7 @@ def predict(
 def labels(run: Path, out: Path, distribution: bool, spreadsheet: bool, json_: bool) -> None:
     """Write RUN's labels: given, suggested, confidence, verdict.
 
-    If RUN was reviewed, what reviewers decided replaces what was learned, and the column decision shows it.
+    If RUN was reviewed, decisions replace learned labels, and a column shows them.
     """
     from pencil.results import write_labels
     from pencil.run import RunDirectory, learned_labels
