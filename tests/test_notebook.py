@@ -144,7 +144,7 @@ def test_a_run_in_training_shows_metrics_and_how_to_continue(trained, tmp_path):
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match=r"holds no run \(no config.toml there\)"):
+    with pytest.raises(RunError, match=r"is not a run \(config.toml is missing\)"):
         pencil.open_run(tmp_path)
 
 

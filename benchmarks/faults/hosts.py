@@ -108,7 +108,7 @@ class Job:
         for host in which:
             code, told = self.code(host), self.log(host).read_text()
             lines = [line for line in told.splitlines() if line.startswith("error")]
-            saved = f"another rank is gone .* that of step {elastic.newest_step(self.out)};"
+            saved = f"another rank was lost .* at step {elastic.newest_step(self.out)};"
             if code == 0 or len(lines) != 1 or not re.search(saved, lines[0]):
                 raise self._unexpected(f"host {host.number} ended with {code}, saying {lines}")
 

@@ -71,7 +71,7 @@ def test_a_mistake_leaves_no_folder_behind(make_config, tmp_path, wrong):
 
 
 def test_a_second_run_in_the_same_folder_is_refused(finished):
-    with pytest.raises(RunError, match="already holds a run"):
+    with pytest.raises(RunError, match="already contains a run"):
         train(finished.config, finished.path)
 
 
@@ -82,7 +82,7 @@ def test_resuming_a_finished_run_answers_with_it(finished):
 
 
 def test_resuming_nothing_is_refused(tmp_path):
-    with pytest.raises(RunError, match="holds no run"):
+    with pytest.raises(RunError, match="is not a run"):
         resume(tmp_path)
 
 
@@ -108,10 +108,10 @@ def test_a_lost_rank_ends_in_one_line_that_names_what_was_saved(make_config, tmp
     monkeypatch.setattr(f"pencil.run.actions.{place}", lose)
     with pytest.raises(RunError) as told:
         train(make_config(), tmp_path / "run")
-    saved = "the last checkpoint is that of step 8" if place == "save_labels" else "nothing was saved yet"
+    saved = "the last checkpoint is at step 8" if place == "save_labels" else "no checkpoint was saved yet"
     assert str(told.value) == (
-        f"another rank is gone (Read error [10.0.0.2]:1: Connection timed out); {saved}; torchrun --max-restarts=N "
-        f"starts all again, or continue with any number of ranks: pencil resume {tmp_path / 'run'}"
+        f"another rank was lost (Read error [10.0.0.2]:1: Connection timed out); {saved}; use torchrun "
+        f"--max-restarts=N to restart all, or continue with any number of ranks: pencil resume {tmp_path / 'run'}"
     )
 
 

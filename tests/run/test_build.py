@@ -24,7 +24,7 @@ def test_a_batch_larger_than_the_data_is_one_batch(make_config):
 def test_a_batch_that_cannot_be_divided_is_refused(make_config, tmp_path):
     config = make_config(train={"batch_size": 2, "accumulate": 3})
     prepared = prepare_examples(config.data, config.seed)
-    with pytest.raises(ConfigError, match=r"train.batch_size: 2 is fewer than 1 ranks × 3 passes .*raise it"):
+    with pytest.raises(ConfigError, match=r"train.batch_size: 2 is less than 1 ranks × 3 passes .*raise it"):
         build_training(config, prepared, RunDirectory(tmp_path), RUNTIME)
 
 

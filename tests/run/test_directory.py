@@ -22,7 +22,7 @@ def test_a_folder_that_holds_a_run_is_refused(make_config, tmp_path):
     RunDirectory.create(out, make_config())
     for refuse in (lambda: RunDirectory.vacant(out), lambda: RunDirectory.create(out, make_config())):
         with pytest.raises(
-            RunError, match=r"already holds a run; continue it with: pencil resume '.*a run', or"
+            RunError, match=r"already contains a run; continue it with: pencil resume '.*a run', or"
         ):
             refuse()
 
@@ -30,12 +30,12 @@ def test_a_folder_that_holds_a_run_is_refused(make_config, tmp_path):
 def test_a_place_that_cannot_hold_a_run_is_named(make_config, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(RunError, match=r"--out .*no run can be kept there .*choose another"):
+        with pytest.raises(RunError, match=r"--out .*cannot be written .*choose another"):
             RunDirectory.create(out, make_config())
 
 
 def test_a_folder_without_a_run_cannot_be_opened(tmp_path):
-    with pytest.raises(RunError, match=r"holds no run .*give the folder that pencil train wrote"):
+    with pytest.raises(RunError, match=r"is not a run .*give a folder written by pencil train"):
         RunDirectory.open(tmp_path)
 
 
@@ -54,7 +54,7 @@ def test_an_unfinished_run_says_how_to_go_on(make_config, tmp_path):
 def test_settings_changed_by_hand_are_told_with_their_file(make_config, tmp_path, text):
     directory = RunDirectory.create(tmp_path, make_config())
     (tmp_path / "config.toml").write_text(text)
-    with pytest.raises(RunError, match=r"config.toml is not as pencil train wrote it"):
+    with pytest.raises(RunError, match=r"config.toml is damaged: "):
         _ = directory.config
 
 

@@ -60,7 +60,7 @@ def test_a_link_that_is_cut_for_good_ends_every_rank_in_one_line_and_one_host_co
         place[1].cut()
         job.fail(place[:1])
         hosts.until(lambda: not any(map(hosts.alive, workers)), "the end of both ranks")
-        assert "error, rank 1: another rank is gone" in job.log(place[1]).read_text()
+        assert "error, rank 1: another rank was lost" in job.log(place[1]).read_text()
     step = elastic.newest_step(out)
     assert 50 <= step < elastic.STEPS
     reference = hosts.rewound(expected, step)

@@ -158,7 +158,7 @@ def test_a_function_may_build_the_network_by_seed(make_config):
     assert torch.equal(first.weight, again.weight)
     extra = 1
     with pytest.raises(
-        ConfigError, match=r"module = 'own': .* returns \(1, 4\), but must return logits \(1, 3\)"
+        ConfigError, match=r"module = 'own': .* returns \(1, 4\); change it to return logits \(1, 3\)"
     ):
         build_training(config, prepared, None, RUNTIME, make=own)
 
@@ -200,8 +200,8 @@ def test_your_own_network_is_built_for_the_data(own):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("wrong_classes", r"for one input \(1, 6\) it returns \(1, 7\), but must return logits \(1, 3\)"),
-        ("tuples", r"it returns tuple, but must return logits \(1, 3\)"),
+        ("wrong_classes", r"for one input \(1, 6\) it returns \(1, 7\); change it to return logits \(1, 3\)"),
+        ("tuples", r"it returns tuple; change it to return logits \(1, 3\)"),
         ("wrong_inputs", r"fails with RuntimeError: mat1 and mat2 shapes .*fix that code or its args"),
         ("broken", r"fails with ZeroDivisionError: oops \(in own_model.py, line 17\)"),
     ],

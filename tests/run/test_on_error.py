@@ -107,5 +107,5 @@ def test_ranks_that_leave_out_different_rows_are_refused():
     spy = Two(None)
     spy.total = lambda mine: seen.append(mine.clone()) or 2 * mine
     check_same_rows(Order(9), spy, ["a", "c"])
-    with pytest.raises(RunError, match="the ranks see different rows"):
+    with pytest.raises(RunError, match="the ranks read different rows"):
         check_same_rows(Order(9), Two(seen[0]), ["a", "b"])

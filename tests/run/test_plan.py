@@ -87,7 +87,7 @@ def test_a_label_and_a_place_in_the_order_take_what_the_plan_says():
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"rows": 5000, "classes": 10}, "one process with the default store is all you need"),
+        ({"rows": 5000, "classes": 10}, "one process with the default store is enough"),
         ({"rows": 10**9, "classes": 10**5}, "use more ranks"),
         ({"rows": 10**9, "classes": 10**5, "ranks": 100}, "fits: "),
     ],

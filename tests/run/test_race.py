@@ -60,7 +60,7 @@ def test_of_several_at_once_one_works_and_a_killed_one_blocks_nobody(start, poin
     for code, said in losers:
         assert code == 2
         assert said.count("\n") == 1
-        assert "is at work there" in said or "already holds a run" in said
+        assert "is using it" in said or "already contains a run" in said
     reach_checkpoint(run, winner)
     winner.send_signal(signal.SIGKILL)
     winner.wait()

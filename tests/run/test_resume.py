@@ -131,6 +131,6 @@ def test_a_crash_while_settings_are_written_leaves_no_half_run(tmp_path, monkeyp
         patch.setattr("pencil.durable.Path.replace", crash)
         with pytest.raises(KeyboardInterrupt):
             RunDirectory.create(tmp_path, config)
-    with pytest.raises(RunError, match="holds no run"):
+    with pytest.raises(RunError, match="is not a run"):
         RunDirectory.open(tmp_path)
     assert RunDirectory.create(tmp_path, config).config == config

@@ -55,7 +55,7 @@ def test_the_folder_is_made_and_the_lock_can_be_had_again(tmp_path):
 
 def test_another_process_is_refused_and_told_who_holds_it(tmp_path, holder):
     child = holder()
-    with pytest.raises(RunError, match=rf"another process \({child.pid} on .+\) is at work there"):
+    with pytest.raises(RunError, match=rf"another process \({child.pid} on .+\) is using it"):
         locked(tmp_path / "run").__enter__()
     child.communicate("")
     with locked(tmp_path / "run"):
@@ -86,7 +86,7 @@ def test_waiting_ends_when_the_other_does(tmp_path, holder):
 
 
 def test_two_threads_of_one_process_are_kept_apart(tmp_path):
-    with locked(tmp_path / "run"), pytest.raises(RunError, match="this process is at work there already"):
+    with locked(tmp_path / "run"), pytest.raises(RunError, match="this process is already using it"):
         locked(tmp_path / "run").__enter__()
 
 
@@ -94,7 +94,7 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "precious").write_text("kept")
     (tmp_path / "run" / LOCK).symlink_to(tmp_path / "precious")
-    with pytest.raises(RunError, match="no run can be kept there"):
+    with pytest.raises(RunError, match="cannot be written"):
         locked(tmp_path / "run").__enter__()
     assert (tmp_path / "precious").read_text() == "kept"
 
@@ -102,5 +102,5 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
 def test_what_another_wrote_into_the_lock_file_is_not_trusted(tmp_path, holder):
     holder()
     (tmp_path / "run" / LOCK).write_text('{"process": "\\u001b[31m", "host": []}')
-    with pytest.raises(RunError, match="another process is at work there"):
+    with pytest.raises(RunError, match="another process is using it"):
         locked(tmp_path / "run").__enter__()

@@ -218,7 +218,7 @@ def test_a_rank_that_sees_other_shards_is_refused():
     runtime = Two(device=torch.device("cpu"), world_size=2)
     check_same_rows(orders[0], runtime)
     with pytest.raises(
-        RunError, match=r"the ranks see different shards \(rank 0: 2 with 120 rows\); make the same"
+        RunError, match=r"the ranks read different shards \(rank 0: 2 with 120 rows\); make the same"
     ):
         check_same_rows(orders[1], runtime)
     check_same_rows(Order(120), runtime)

@@ -108,7 +108,7 @@ def test_circular_instance_and_matrix_noise(clean):
 
 
 def test_noise_that_does_not_fit_the_classes_is_named(clean):
-    with pytest.raises(ConfigError, match=r"data.noise.kind: 'cifar10' maps .* but the data has 3"):
+    with pytest.raises(ConfigError, match=r"data.noise.kind: 'cifar10' needs .* but the data has 3"):
         noisy_labels(clean, RateNoise(kind="cifar10", rate=0.2), seed=0)
     with pytest.raises(ConfigError, match=r"data.noise.matrix: \(2, 2\) for 3 classes"):
         noisy_labels(clean, MatrixNoise(kind="matrix", matrix=((1.0, 0.0), (0.0, 1.0))), seed=0)
@@ -184,8 +184,8 @@ def test_a_label_file_is_laid_over_by_id_or_by_order(clean, section, tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.full(120, 3), r"noisy.npy holds the label 3, but the data's 3 classes are numbered from 0"),
-        (np.full(120, -1), r"noisy.npy holds the label -1"),
+        (np.full(120, 3), r"noisy.npy contains the label 3, but the data's 3 classes are numbered from 0"),
+        (np.full(120, -1), r"noisy.npy contains the label -1"),
         (np.zeros(7, int), r"noisy.npy: 7 labels for 120"),
     ],
 )

@@ -24,9 +24,9 @@ def test_a_split_that_is_not_there_names_those_that_are(make_config, tmp_path, p
     arrays = np.load(points)
     np.savez(tmp_path / "train only.npz", X=arrays["X"], y=arrays["y"])
     directory = train(make_config(tmp_path / "train only.npz"), tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"--split test: the data of .* has none; use train"):
+    with pytest.raises(ConfigError, match=r"--split test: not in the data of .*; use train"):
         evaluate(directory)
-    with pytest.raises(ConfigError, match=r"--split test: .*train only.npz has none; use train"):
+    with pytest.raises(ConfigError, match=r"--split test: not in .*train only.npz; use train"):
         predict(directory, directory.config.data, "test")
 
 

@@ -1,4 +1,4 @@
-"""From settings to a run and back: the only place that builds objects from a RunConfig."""
+"""Runs: build objects from a RunConfig, train, resume, and use the results."""
 
 from pencil.run.actions import resume, train
 from pencil.run.code import Trust, check_code, code_in, code_of_data, code_of_run

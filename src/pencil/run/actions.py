@@ -1,4 +1,4 @@
-"""Train a run, or continue one: build it, hold its folder, leave its results."""
+"""Train or resume a run: lock its folder, build its objects, and write its results."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from pencil.run.own_data import data_fingerprint, own_examples
 from pencil.run.resolve import resolve
 from pencil.run.sources import Prepared
 
-AFTER_RESTART_SECONDS = 30.0  # under torchrun: for the process that this one replaces to end
-SKIPPED_LISTED = 1000  # rows that the summary lists; it counts them all
+AFTER_RESTART_SECONDS = 30.0  # under torchrun: time for the replaced process to end
+SKIPPED_LISTED = 1000  # skipped rows listed in the summary, which counts all
 
 
 def train(
@@ -52,28 +52,28 @@ def train(
 ) -> RunDirectory:
     """Train a new run, from the first step to the last or to a signal.
 
-    The folder is made when data and network are ready, so a mistake in the settings leaves none behind. If torchrun
-    restarts its workers after one died, this continues the run that they had begun.
+    The folder is created after data and network have been built, so a mistake in the settings leaves no folder. If
+    torchrun restarts its workers after one died, this function continues their run.
 
     Args:
         config: All settings.
-        out: The folder for the run; it must not hold one.
-        listeners: What receives the events of training.
-        policy: What decides at the end of each epoch how the run continues; see ``pencil.engine.policy``.
+        out: The folder for the run; it must not contain one.
+        listeners: Receive the events of training.
+        policy: Decides at the end of each epoch how the run continues; see ``pencil.engine.policy``.
     """
     out = Path(out)
     if RunDirectory(out).was_begun_by_this_job(config):
         return resume(out, listeners, trust_code=code_in(config).values(), policy=policy)
     _need_trackers(config)
-    load_method(config)  # a mistake in its settings is found before any data is read
-    directory = RunDirectory.vacant(out)  # no rank makes it before all have looked and met below
+    load_method(config)  # finds mistakes in its settings before any data is read
+    directory = RunDirectory.vacant(out)  # checked on all ranks before any rank creates it
     with _ranks(config, directory) as runtime:
-        config, prepared = resolve(config, runtime, _teller(runtime, listeners))
+        config, prepared = resolve(config, runtime, _check_progress(runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))
-        with alone, _faults_told(directory):
+        with alone, _faults_explained(directory):
             return _carry_on(config, directory, prepared, training, listeners)
 
 
@@ -90,20 +90,20 @@ def resume(
 
     Args:
         out: The run's folder.
-        listeners: Who hears of its progress.
+        listeners: Receive the events of training.
         trust_code: Whether code that the run names (data, model, method) may be imported: True, or the import paths.
-        changed_data: Go on where the data is not what the run began with.
-        from_start: Begin again at the first step, whatever checkpoints there are.
-        policy: The one that the run began with, if any.
+        changed_data: Whether to continue although the data has changed since the run began.
+        from_start: Whether to ignore all checkpoints and begin at the first step.
+        policy: The policy that the run was started with, if any.
     """
     directory = RunDirectory.open(out)
     if directory.is_finished:
         return directory
     config = directory.config
     check_code(code_in(config), trust_code, source=out)
-    with _ranks(config, directory) as runtime, _alone(directory, runtime), _faults_told(directory):
-        told = _teller(runtime, listeners)
-        prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=told)
+    with _ranks(config, directory) as runtime, _alone(directory, runtime), _faults_explained(directory):
+        report = _check_progress(runtime, listeners)
+        prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=report)
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
@@ -113,7 +113,7 @@ def resume(
 def _alone(
     directory: RunDirectory, runtime: Runtime, begin: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
-    """While the main rank holds the folder's lock; where it cannot, or cannot begin, every rank ends."""
+    """Hold the folder's lock on the main rank; if that fails, or the run cannot begin, raise on every rank."""
     problem: PencilError | None = None
     with contextlib.ExitStack() as stack:
         if runtime.is_main:
@@ -124,7 +124,9 @@ def _alone(
             except PencilError as error:
                 problem = error
         if runtime.any_of(problem is not None)[0]:
-            raise problem or RunError(f"{directory.path}: the main rank cannot work there")
+            raise problem or RunError(
+                f"{directory.path}: the main rank cannot start; fix the error that it reports"
+            )
         yield
 
 
@@ -150,26 +152,26 @@ def _carry_on(
     if finished:
         _leave_labels(config, directory, training)
         weights = whole_weights(training.model)
-        training.runtime.barrier()  # every part is there before the run counts as finished
+        training.runtime.barrier()  # all label files are written before the run counts as finished
         if is_main:
             _leave_results(config, directory, prepared, training, weights, int(loop.progress.changed))
         training.runtime.barrier()  # every rank sees a finished run
     return directory
 
 
-def _teller(runtime: Runtime, listeners: Sequence[Listener]) -> Callable[[int, int], None]:
-    """Tells listeners how many rows were looked at; of several ranks, which all look at all rows, one speaks."""
+def _check_progress(runtime: Runtime, listeners: Sequence[Listener]) -> Callable[[int, int], None]:
+    """Return a function that reports the number of checked rows to listeners; the main rank reports for all."""
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         for listener in listeners if runtime.is_main else ():
             listener.handle(Event("check", 0, {"done": done, "total": total}))
 
-    return tell
+    return report
 
 
 @contextlib.contextmanager
 def _ranks(config: RunConfig, directory: RunDirectory) -> Iterator[Runtime]:
-    """This process among the others; whenever one of them is lost, what was saved is named."""
+    """Join the other ranks; if one is lost, raise an error that names the last checkpoint."""
     try:
         runtime = build_runtime(config)
         try:
@@ -183,8 +185,8 @@ def _ranks(config: RunConfig, directory: RunDirectory) -> Iterator[Runtime]:
 
 
 @contextlib.contextmanager
-def _faults_told(directory: RunDirectory) -> Iterator[None]:
-    """What the machine ran out of, in one line; the last checkpoint is as it was."""
+def _faults_explained(directory: RunDirectory) -> Iterator[None]:
+    """Turn a fault of the machine, such as a full disk, into a one-line error; the last checkpoint stays intact."""
     try:
         yield
     except PencilError:
@@ -199,17 +201,17 @@ def _faults_told(directory: RunDirectory) -> Iterator[None]:
 
 
 def _lost_rank(error: RuntimeError, directory: RunDirectory) -> RunError:
-    why = re.sub(r"^\[\S+\] ", "", str(error)).split(". ")[0]  # without gloo's file and its guesses
+    why = re.sub(r"^\[\S+\] ", "", str(error)).split(". ")[0]  # without gloo's file name and its hints
     step = directory.saved_step
-    saved = "nothing was saved yet" if step is None else f"the last checkpoint is that of step {step}"
+    saved = "no checkpoint was saved yet" if step is None else f"the last checkpoint is at step {step}"
     return RunError(
-        f"another rank is gone ({' '.join(why.split())}); {saved}; torchrun --max-restarts=N starts all again, or "
+        f"another rank was lost ({' '.join(why.split())}); {saved}; use torchrun --max-restarts=N to restart all, or "
         f"continue with any number of ranks: {directory.resume_command}"
     )
 
 
 def _need_trackers(config: RunConfig) -> None:
-    """Packages that are missing are missed before anything is read or made."""
+    """Raise an error for missing tracker packages before any data is read."""
     if config.train.mlflow:
         Mlflow.package()
     if config.train.wandb:
@@ -228,9 +230,11 @@ def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[List
 
 
 def _leave_labels(config: RunConfig, directory: RunDirectory, training: Training) -> None:
-    """Every rank writes the rows it owns."""
+    """Write the rows that this rank owns."""
     if training.runtime.is_main:
-        shutil.rmtree(directory.labels, ignore_errors=True)  # parts of another number of ranks
+        shutil.rmtree(
+            directory.labels, ignore_errors=True
+        )  # files of an earlier attempt with another number of ranks
     training.runtime.barrier()
     mine, rows = training.train, rows_to_keep(config, training.learner, directory.path)
     save_labels(directory.path, training.indices, mine.labels, rows, mine.ids, training.runtime.rank)
@@ -253,7 +257,7 @@ def _leave_results(
 
 
 def _skipped(prepared: Prepared) -> dict[str, Any]:
-    """What the run went on without: shards with their rows, and single rows with what is wrong."""
+    """The skipped shards with their rows, and skipped rows with their problems."""
     result: dict[str, Any] = {}
     if prepared.skipped:
         result["skipped_shards"] = dict(prepared.skipped)

@@ -1,4 +1,4 @@
-"""A training from a RunConfig: the only place that turns settings into objects."""
+"""Build a training from a RunConfig."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDER, DROPOUT = 13, 14  # what draws random numbers, see sources
 
 
 def build_runtime(config: RunConfig) -> Runtime:
-    """Device, ranks and precision."""
+    """Start the runtime: device, ranks and precision."""
     train = config.train
     return Runtime.start(
         train.device,
@@ -41,10 +41,10 @@ def build_training(
     *,
     make: Make | None = None,
 ) -> Training:
-    """Everything a run needs, the same on every rank but for the rows it owns.
+    """Build all objects of a run. They are the same on every rank, except for the rows that it owns.
 
-    Without a directory it leaves nothing on disk and takes no checkpoints. ``make`` builds the network in place of
-    ``config.model``.
+    Without a directory, training writes nothing to disk and saves no checkpoints. ``make`` builds the network instead
+    of ``config.model``.
     """
     _check_plan(config, runtime)
     check_networks(config)
@@ -89,13 +89,17 @@ def _check_plan(config: RunConfig, runtime: Runtime) -> None:
         raise ConfigError("phases: no phase has an epoch; set phases.NAME.epochs, or --epochs")
     if config.train.batch_size < runtime.world_size * config.train.accumulate:
         raise ConfigError(
-            f"train.batch_size: {config.train.batch_size} is fewer than {runtime.world_size} ranks × "
+            f"train.batch_size: {config.train.batch_size} is less than {runtime.world_size} ranks × "
             f"{config.train.accumulate} passes (train.accumulate); raise it"
         )
 
 
 def check_same_rows(order: Order, runtime: Runtime, skipped: Iterable[str] | None = None) -> None:
-    """Refuse ranks that do not see the same rows, as where a shard or an image is skipped on one machine only."""
+    """Check that all ranks have the same rows; a shard or an image may be skipped on one machine only.
+
+    Raises:
+        RunError: The ranks have different rows.
+    """
     blocks = order.blocks
     if blocks is None and skipped is None:
         return
@@ -105,13 +109,14 @@ def check_same_rows(order: Order, runtime: Runtime, skipped: Iterable[str] | Non
     if not torch.equal(runtime.total(mine.clone()), mine * runtime.world_size):
         parts = "" if blocks is None else f"{len(blocks)} with "
         raise RunError(
-            f"data.path: the ranks see different {'rows' if blocks is None else 'shards'} (rank {runtime.rank}: {parts}"
-            f"{order.num_rows} rows); make the same {'files' if blocks is None else 'shards'} readable on every machine"
+            f"data.path: the ranks read different {'rows' if blocks is None else 'shards'} (rank {runtime.rank}: "
+            f"{parts}{order.num_rows} rows); make the same {'files' if blocks is None else 'shards'} readable on every "
+            "machine"
         )
 
 
 def build_sampler(config: RunConfig, order: Order, runtime: Runtime) -> EpochSampler:
-    """The order of rows in every epoch, by seed."""
+    """Build the sampler, which orders the rows of every epoch by seed."""
     return EpochSampler(
         order.num_rows,
         config.train.batch_size,

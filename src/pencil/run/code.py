@@ -1,7 +1,7 @@
 """Code that settings name, and whether it may be imported.
 
-Importing a module runs it, and a run folder gets shared: what its files name is imported only where the person at work
-says so. Their own command line, or their own Python, names what it likes.
+Importing a module runs it, and run folders are shared. Code that a file names is therefore imported only with the
+user's permission. Code named on the command line or in Python is always imported.
 """
 
 from __future__ import annotations
@@ -22,35 +22,39 @@ Trust = bool | Collection[str]
 
 
 def code_in(config: RunConfig) -> dict[str, str]:
-    """The code that settings would run, by the field that names it."""
+    """The code that the settings name, by field."""
     method = {"method.name": config.method.name} if isinstance(config.method, OwnMethod) else {}
     return code_of_data(config.data) | code_of_model(config.model.name, config.model.args) | method
 
 
 def code_of_data(data: DataSection) -> dict[str, str]:
-    """The function that makes the data, where it is somebody's own."""
+    """The user's function that makes the data, if any."""
     return {"data.path": data.path} if kind_of(data).is_code else {}
 
 
 def code_of_model(name: str, args: Mapping[str, Any]) -> dict[str, str]:
-    """What building the network would run."""
+    """The code that building the network would import."""
     code = named_code(name, args)
     return {} if code is None else {"model.name": code}
 
 
 def code_of_run(directory: RunDirectory) -> dict[str, str]:
-    """What building the trained network of a finished run would run."""
+    """The code that building the trained network of a finished run would import."""
     card = read_card(directory.path)
     return code_of_model(card.name, card.args)
 
 
 def check_code(named: Mapping[str, str], trust: Trust, *, source: object) -> None:
-    """Refuse code that a file names and nobody trusts."""
+    """Check that code named by a file is trusted.
+
+    Raises:
+        ConfigError: Some of the code is not trusted.
+    """
     refused = {
         field: code for field, code in named.items() if trust is not True and (not trust or code not in trust)
     }
     if refused:
         raise RunError(
             f"{source} names code to run: {', '.join(f'{field} = {code!r}' for field, code in refused.items())}; "
-            "it is not imported unless you say that you trust it: --trust-code (its folder must be on PYTHONPATH)"
+            "if you trust it, add --trust-code (its folder must be on PYTHONPATH)"
         )

@@ -1,14 +1,14 @@
-"""A run directory: what a run leaves, and where.
+"""A run directory and its files.
 
-config.toml         everything that decided the run
-data.json           what tells the data from other data
+config.toml         all settings of the run
+data.json           the fingerprint of the data
 environment.json    versions, machine and command
 metrics.jsonl       one line per epoch
-checkpoints/        to resume from
-labels/             given and learned labels and the rows' ids, in parts that each rank wrote
-model.safetensors   the plain backbone; model.json says how to build and feed it
+checkpoints/        checkpoints to resume from
+labels/             given and learned labels and the rows' ids; each rank writes its own files
+model.safetensors   the weights of the trained network; model.json describes how to build and feed it
 summary.json        the result, written last
-review.sqlite       what people decided about the labels, where pencil review was used
+review.sqlite       review decisions, if pencil review was used
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pencil.results import describe_environment, read_json
 from pencil.run.resolve import resolves_to
 
 DATA = "data.json"
-JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name for a group of workers, the same after a restart
-NO_NAME = "none"  # what torchrun calls every job on several hosts that --rdzv_id does not name
+JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name of a job, unchanged by restarts
+NO_NAME = "none"  # torchrun's name for jobs on several hosts without --rdzv_id
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Summary(BaseModel):
-    """What others read of ``summary.json``; it may say more."""
+    """The required fields of ``summary.json``; others are allowed."""
 
     model_config = ConfigDict(strict=True)
 
@@ -50,7 +50,7 @@ class _Summary(BaseModel):
 
 
 class _Environment(BaseModel):
-    """What others read of ``environment.json``; it may say more."""
+    """The required fields of ``environment.json``; others are allowed."""
 
     model_config = ConfigDict(strict=True)
 
@@ -67,23 +67,31 @@ class RunDirectory:
 
     @classmethod
     def vacant(cls, path: Path) -> RunDirectory:
-        """A folder for a new run, not made yet; refuses one that already holds a run."""
+        """The folder of a new run, not created yet.
+
+        Raises:
+            RunError: The folder already contains a run.
+        """
         directory = cls(path)
         if (path / "config.toml").exists():
             raise RunError(
-                f"{path} already holds a run; continue it with: {directory.resume_command}, or choose another --out"
+                f"{path} already contains a run; continue it with: {directory.resume_command}, or choose another --out"
             )
         return directory
 
     @classmethod
     def create(cls, path: Path, config: RunConfig, fingerprint: dict[str, Any] | None = None) -> RunDirectory:
-        """A new run; refuses a folder that already holds one."""
+        """Create the folder of a new run.
+
+        Raises:
+            RunError: The folder already contains a run, or cannot be written.
+        """
         directory = cls.vacant(path)
         try:
             directory._write_settings(config, fingerprint)
         except OSError as error:
             raise RunError(
-                f"--out {path}: no run can be kept there ({error.strerror or error}); choose another place"
+                f"--out {path}: cannot be written ({error.strerror or error}); choose another place"
             ) from error
         return directory
 
@@ -94,13 +102,13 @@ class RunDirectory:
             write_text(path / DATA, json.dumps(fingerprint, indent=2) + "\n")
         environment = describe_environment() | {"job": os.environ.get(JOB)}
         write_text(path / "environment.json", json.dumps(environment, indent=2) + "\n")
-        write_text(path / "config.toml", config.toml())  # last: a folder that has one is a run
+        write_text(path / "config.toml", config.toml())  # last: a folder with this file counts as a run
 
     def was_begun_by_this_job(self, config: RunConfig) -> bool:
-        """Whether torchrun restarted workers and the run here is the one that they had begun.
+        """Whether torchrun restarted its workers and they began this run.
 
-        Workers on a host that joined again, or that had to wait for one, are not counted as restarted; by the name of
-        their job they are.
+        torchrun does not count workers as restarted if their host rejoined or had to wait for another. They are
+        recognised by the name of their job.
         """
         restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
         named = os.environ.get(JOB, NO_NAME) != NO_NAME
@@ -110,47 +118,51 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """A run that exists."""
+        """Open an existing run.
+
+        Raises:
+            RunError: The folder contains no run.
+        """
         if not (path / "config.toml").is_file():
             raise RunError(
-                f"{path} holds no run (no config.toml there); give the folder that pencil train wrote"
+                f"{path} is not a run (config.toml is missing); give a folder written by pencil train"
             )
         return cls(path)
 
     @property
     def config(self) -> RunConfig:
-        """The settings the run was made with."""
+        """The settings of the run."""
         file = self.path / "config.toml"
         try:
             return RunConfig.read(file)
         except ConfigError as error:
-            raise RunError(f"{file} is not as pencil train wrote it: {error}") from error
+            raise RunError(f"{file} is damaged: {error}; restore it from a backup") from error
 
     @property
     def fingerprint(self) -> dict[str, Any] | None:
-        """What tells the run's data from other data; None for a run that did not keep it."""
+        """The fingerprint of the run's data; None for a run without one."""
         file = self.path / DATA
         return read_json(file) if file.exists() else None
 
     @property
     def metrics(self) -> Path:
-        """One JSON line per epoch."""
+        """The metrics file, with one JSON line per epoch."""
         return self.path / "metrics.jsonl"
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints lie."""
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def saved_step(self) -> int | None:
-        """The step of the newest checkpoint, by its name."""
+        """The step of the newest checkpoint, from its name."""
         names = [path.name for path in self.checkpoints.glob("step-*")]
         return max((int(name[5:]) for name in names if name[5:].isdecimal()), default=None)
 
     @property
     def labels(self) -> Path:
-        """Where the parts of the learned labels lie."""
+        """The folder of the learned labels."""
         return self.path / "labels"
 
     @property
@@ -161,24 +173,28 @@ class RunDirectory:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """Versions, machine and command of whoever began the run; nothing depends on them."""
+        """Versions, machine and command at the start of the run, for information only."""
         return read_json(self.path / "environment.json", _Environment, remedy="restore it, or put {} into it")
 
     @property
     def is_finished(self) -> bool:
-        """Whether the plan was carried out to its end."""
+        """Whether all epochs of the run are done."""
         return (self.path / "summary.json").is_file()
 
     def require_finished(self) -> None:
-        """Refuse a run that still has epochs to go."""
+        """Check that the run is finished.
+
+        Raises:
+            RunError: The run has epochs left.
+        """
         if not self.is_finished:
             raise RunError(f"{self.path} is not finished; continue it with: {self.resume_command}")
 
     @property
     def resume_command(self) -> str:
-        """What to type to continue the run."""
+        """The command that continues the run."""
         return f"pencil resume {shlex.quote(str(self.path))}"
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write the result; a run that has one is finished."""
+        """Write the result, which marks the run as finished."""
         write_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""The labels of a finished run, by row: what the store kept, the method's belief from it, and the judgement."""
+"""The labels of a finished run by row: stored values, the distribution that the method derives, and verdicts."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
 from pencil.stores import DenseStore, StoreChoice, rows_at_once
 
-ROUNDING = 1e-3  # of rows in half precision
+ROUNDING = 1e-3  # tolerance for rows in half precision
 
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Labels read as they are asked for; nothing holds the table.
+    """The labels of a run, read on demand.
 
     Attributes:
         class_names: The classes, in the order of a distribution.
-        saved: What the run left.
-        choice: How its rows are kept.
-        method: What they mean.
-        width: How many values a whole row has.
-        rule: How they are judged.
+        saved: The labels on disk.
+        choice: The store that the rows were kept in.
+        method: The method that interprets the rows.
+        width: The number of values of a whole row.
+        rule: The verdict rule.
     """
 
     class_names: tuple[str, ...]
@@ -54,7 +54,7 @@ class LabelTable:
 
     @classmethod
     def open(cls, directory: RunDirectory) -> LabelTable:
-        """The table of a finished run."""
+        """Open the table of a finished run."""
         directory.require_finished()
         names, config = read_card(directory.path).class_names, directory.config
         choice, method = _kept_as(directory)
@@ -66,9 +66,9 @@ class LabelTable:
         return self.saved.num_rows
 
     def chunks(self, *, decided: bool = True) -> Iterator[Judged]:
-        """All rows in order, a bounded number at a time.
+        """Yield all rows in order, in chunks of limited size.
 
-        With ``decided``, what reviewers decided replaces what was learned.
+        With ``decided``, review decisions replace learned labels.
         """
         at_once = rows_at_once(self.choice.make(0, self.width).row_width)
         folder, names = self.saved.folder.parent, self.class_names
@@ -79,7 +79,7 @@ class LabelTable:
             decisions.finish()
 
     def learned(self, row: int) -> Judged:
-        """One row as it was learned, whatever was decided about it."""
+        """One row as learned, without review decisions."""
         return self._judged(self.saved.rows(row, row + 1), None)
 
     def _judged(self, saved: SavedRows, decided: Decided | None) -> Judged:
@@ -95,7 +95,7 @@ class LabelTable:
         )
 
     def _belief(self, saved: SavedRows) -> Rows:
-        """What the method believes of rows as the store kept them."""
+        """The distributions that the method derives from stored rows."""
         store = self.choice.make(len(saved.ids), self.width)
         for key, value in store.state().items():
             value.copy_(saved.rows[key])
@@ -105,35 +105,37 @@ class LabelTable:
             last = saved.first + len(saved.ids) - 1
             raise damaged(
                 self.saved.folder,
-                f"rows {saved.first} to {last} hold what is no probability; do not use these labels",
+                f"rows {saved.first} to {last} contain invalid probabilities; do not use these labels",
             )
         return belief
 
 
 @dataclass(frozen=True)
 class KeptBelief(Method):
-    """Stands for a method of the user's own where a finished run is read: its rows are what that one believed.
+    """Replaces a user's own method when a finished run is read: its rows are the distributions of that method.
 
-    So reports, reviews and exports need none of the user's code.
+    Reports, reviews and exports therefore need no user code.
     """
 
     learned: bool
 
     def row_width(self, num_classes: int) -> int:
-        """A probability for each class; nothing where no labels were learned."""
+        """C; 0 if the method does not learn labels."""
         return num_classes if self.learned else 0
 
     def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The rows; the given labels where no labels were learned."""
+        """The rows; the given labels if the method does not learn labels."""
         return rows if self.learned else as_distribution(given, num_classes)
 
 
 def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:
-    """What a finished run keeps of its label rows: those of the store, or, of a user's own method, its belief."""
+    """The label rows that a finished run keeps: the store's, or the distributions of a user's own method."""
     if not isinstance(config.method, OwnMethod):
         return learner.store.state()
     width = KeptBelief(learner.method.learns_labels).row_width(learner.num_classes)
-    kept = DenseStore(len(learner.given), width, folder)  # mapped: it may be wider than the method's own rows
+    kept = DenseStore(
+        len(learner.given), width, folder
+    )  # mapped, because it may be wider than the method's own rows
     for indices in torch.arange(len(learner.given)).split(rows_at_once(width)):
         if width:
             kept.scatter(indices, learner.label_distribution(indices))
@@ -141,7 +143,7 @@ def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict
 
 
 def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
-    """How ``rows_to_keep`` kept the rows of a finished run, and what they mean."""
+    """The store and method that interpret what ``rows_to_keep`` saved."""
     config = directory.config
     if isinstance(config.method, OwnMethod):
         return StoreChoice(), KeptBelief(directory.summary.get("learns_labels", True))
@@ -149,7 +151,7 @@ def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
 
 
 def is_belief(distribution: Rows) -> bool:
-    """Whether all entries (B, C), whole or cut, are probabilities of classes that there are."""
+    """Whether all entries (B, C), whole or cut, are probabilities of existing classes."""
     if not isinstance(distribution, TopRows):
         return _are_probabilities(distribution)
     classes = distribution.classes
@@ -158,4 +160,4 @@ def is_belief(distribution: Rows) -> bool:
 
 
 def _are_probabilities(values: Tensor) -> bool:
-    return bool(((values >= -ROUNDING) & (values <= 1 + ROUNDING)).all())  # NaN is neither
+    return bool(((values >= -ROUNDING) & (values <= 1 + ROUNDING)).all())  # False for NaN

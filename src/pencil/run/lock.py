@@ -1,9 +1,8 @@
-"""One process at a time writes into a run's folder.
+"""A lock that lets one process at a time write to a run's folder.
 
-The lock is the kernel's, on a file that stays: it ends with the process that holds it, however that ends, so nothing is
-left behind to clean up. It is a POSIX record lock, which NFS passes on to the server; unlike flock it is not shared
-with worker processes, which may live a little longer than a parent that was killed. It does not keep two threads of
-one process apart, so the folders that this process holds are noted too.
+It is a POSIX record lock on a file that is never removed. The kernel releases it when its process ends for any reason,
+and NFS passes it on to the server. Unlike flock it is not shared with worker processes, which may outlive a killed
+parent. It does not exclude threads of one process, so this module also records the folders that the process holds.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _guard = threading.Lock()
 
 @contextlib.contextmanager
 def locked(folder: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a run's folder, which is made if it is not there.
+    """Hold the lock of a run's folder, which is created if it does not exist.
 
     Args:
         folder: The run's folder.
-        wait_seconds: How long to wait for somebody else to end.
+        wait_seconds: How long to wait for another process to release the lock.
 
     Raises:
-        RunError: Another process is at work there.
+        RunError: Another process holds the lock.
     """
     place = _noted(folder)
     try:
@@ -57,7 +56,7 @@ def _noted(folder: Path) -> Path:
     place = folder.resolve()
     with _guard:
         if place in _held:
-            raise RunError(f"{folder}: this process is at work there already; wait until it is done")
+            raise RunError(f"{folder}: this process is already using it; wait until that is done")
         _held.add(place)
     return place
 
@@ -65,11 +64,11 @@ def _noted(folder: Path) -> Path:
 def _opened(folder: Path) -> IO[str]:
     try:
         make_folder(folder)
-        # O_NOFOLLOW: the folder may be somebody else's, and a link there would have us write elsewhere.
+        # O_NOFOLLOW: the folder may belong to another user, who could redirect the write with a link.
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise RunError(
-            f"{folder}: no run can be kept there ({error.strerror or error}); choose another place"
+            f"{folder}: cannot be written ({error.strerror or error}); choose another place"
         ) from error
     return os.fdopen(handle, "r+", encoding="utf-8", errors="replace")
 
@@ -82,22 +81,24 @@ def _acquire(file: IO[str], folder: Path, deadline: float) -> None:
         except OSError as error:
             if error.errno in NO_LOCKS:
                 warnings.warn(
-                    f"{folder}: this file system has no locks ({error.strerror}); let no other process train there",
+                    f"{folder}: this file system has no locks ({error.strerror}); train there from one process only",
                     stacklevel=3,
                 )
                 return
             if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise RunError(f"{folder / LOCK}: cannot be locked ({error.strerror})") from error
+                raise RunError(
+                    f"{folder / LOCK}: cannot be locked ({error.strerror}); choose another folder"
+                ) from error
         if time.monotonic() >= deadline:
             raise RunError(
-                f"{folder}: another process{_holder(file)} is at work there; wait until it is done, or stop it"
+                f"{folder}: another process{_holder(file)} is using it; wait until it is done, or stop it"
             )
         time.sleep(LOOK_SECONDS)
 
 
 def _sign(file: IO[str]) -> None:
-    """Say who holds it, for the message that others get. Not synced: it means nothing once the process is gone."""
-    with contextlib.suppress(OSError):  # a full disk must not keep a run from going on
+    """Write the holder into the file, for error messages of other processes. Not synced, as it need not survive."""
+    with contextlib.suppress(OSError):  # a full disk must not stop the run
         file.truncate(0)
         file.seek(0)
         file.write(json.dumps({"host": socket.gethostname(), "process": os.getpid()}))

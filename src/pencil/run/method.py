@@ -1,4 +1,4 @@
-"""The method of a run: loaded, given what it asks for, and checked against the network."""
+"""The method of a run: load it, pass it the noise it requires, and check it against the network."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pencil.run.noise import noise_matrix
 
 
 def load_method(config: RunConfig) -> Method:
-    """The method as configured; a failure in the user's own code becomes a message that names it."""
+    """Load the configured method; errors in the user's own code become a ``ConfigError`` that names it."""
     with users_code("method.name", config.method.name):
         return config.load_method()
 
 
 def build_method(config: RunConfig, train: Examples) -> Method:
-    """The method as configured, with the matrix of the run's own noise where it wants that."""
+    """Build the configured method, with the transition matrix of the run's noise if it requires one."""
     method, noise = load_method(config), config.data.noise
     if not method.wants_noise:
         return method
@@ -29,14 +29,14 @@ def build_method(config: RunConfig, train: Examples) -> Method:
 
 
 def check_networks(config: RunConfig) -> None:
-    """A method of two networks needs a pair of them, and a pair needs such a method."""
+    """Check that a method of two networks is used with a pair of networks, and no other method."""
     two, pair = load_method(config).networks == 2, config.model.name == PAIR
     if two and not pair:
         raise ConfigError(
             f"model.name = {config.model.name!r}: method {config.method.name} trains two networks; "
-            f"--set model.name=pair --set model.args.name={config.model.name}"
+            f"use --set model.name=pair --set model.args.name={config.model.name}"
         )
     if pair and not two:
         raise ConfigError(
-            f"model.name = 'pair': method {config.method.name} trains one network; name that one"
+            f"model.name = 'pair': method {config.method.name} trains one network; name a single network"
         )

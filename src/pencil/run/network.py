@@ -1,4 +1,4 @@
-"""The network of a run: built, fed, optimised, described, and read back once it is trained."""
+"""The network of a run: building it, preparing its inputs, its optimiser, and loading it after training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pencil.run.code import Trust, check_code, code_of_run
 from pencil.run.directory import RunDirectory
 
 WEIGHTS, AUGMENTATION = 11, 12  # what draws random numbers, see sources
-STATISTICS_ROWS = 20_000  # enough to know a channel's mean and deviation to three digits
+STATISTICS_ROWS = 20_000  # gives a channel's mean and deviation to three digits
 Make = Callable[[tuple[int, ...], int], nn.Module]
 """A function that builds a network from the shape of one input and the number of classes."""
 
@@ -41,7 +41,7 @@ def build_network(
     runtime: Runtime,
     make: Make | None = None,
 ) -> nn.Module:
-    """The backbone with seeded starting weights, leaving the global random state as it was."""
+    """Build the network with seeded initial weights; the global random state is unchanged."""
     field, name = ("model.name", config.model.name) if make is None else ("module", make.__name__)
     with torch.random.fork_rng(devices=[]), users_code(field, name):
         torch.manual_seed(mixed_seed(config.seed, WEIGHTS))
@@ -58,7 +58,7 @@ def _maker(config: RunConfig) -> Make:
 
 
 def _check_logits(model: nn.Module, example: Tensor, num_classes: int, what: str) -> None:
-    """One example through the network: better a sentence now than a shape error in the first batch."""
+    """Check the network's output for one example, to raise a clear error before the first batch."""
     model.eval()
     with torch.no_grad():
         logits = model(example)
@@ -66,13 +66,13 @@ def _check_logits(model: nn.Module, example: Tensor, num_classes: int, what: str
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if shape != (1, num_classes):
         raise ConfigError(
-            f"{what}: for one input {tuple(example.shape)} it returns {shape}, "
-            f"but must return logits (1, {num_classes})"
+            f"{what}: for one input {tuple(example.shape)} it returns {shape}; "
+            f"change it to return logits (1, {num_classes})"
         )
 
 
 def build_optimizer(section: OptimizerSection, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimiser; its rate is set before every step from the phase's schedule."""
+    """Build the optimiser; its learning rate is set before every step from the phase's schedule."""
     if section.name == "adamw":
         return AdamW(model.parameters(), lr=0.0, weight_decay=section.weight_decay)
     return SGD(
@@ -86,9 +86,9 @@ def build_optimizer(section: OptimizerSection, model: nn.Module) -> torch.optim.
 
 
 def _is_contiguous(model: nn.Module) -> bool:
-    """Whether torch's fused step, twice as fast, may be taken: it goes through memory in order, whatever the strides.
+    """Whether torch's fused step, which is twice as fast, can be used: it ignores strides.
 
-    Gradients have the strides of their weights, so it is enough that those are contiguous (and no shards).
+    Gradients have the strides of their weights, so it is enough that the weights are contiguous (and not sharded).
     """
     return not is_sharded(model) and all(weight.is_contiguous() for weight in model.parameters())
 
@@ -105,7 +105,7 @@ def build_preparation(config: RunConfig, train: Examples, runtime: Runtime) -> P
 
 
 def input_shape(inputs: Inputs, preparation: Preparation) -> tuple[int, ...]:
-    """The shape of one input as the network sees it."""
+    """The shape of one prepared input."""
     return tuple(_first(inputs, preparation).shape[1:])
 
 
@@ -114,7 +114,7 @@ def _first(inputs: Inputs, preparation: Preparation) -> Tensor:
 
 
 def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> ModelCard:
-    """How to build and feed the backbone of this run."""
+    """The model card of this run."""
     normalize, augment = preparation.normalize, preparation.augment
     return ModelCard(
         name=config.model.name,
@@ -130,7 +130,7 @@ def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> 
 def trained_network(
     directory: RunDirectory, runtime: Runtime, *, trust_code: Trust = False
 ) -> tuple[nn.Module, Preparation, ModelCard]:
-    """The backbone of a finished run, ready to predict; ``trust_code``: see ``pencil.run.resume``."""
+    """Load the network of a finished run for prediction; for ``trust_code`` see ``pencil.run.resume``."""
     card = read_card(directory.path)
     check_code(code_of_run(directory), trust_code, source=directory.path)
     with users_code("model.name", card.name):
@@ -149,9 +149,9 @@ def trained_network(
 
 
 def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | None:
-    """Images: each channel's mean and deviation. Features: each one's mean and one deviation for all.
+    """Mean and deviation of each channel of images; mean of each feature and one deviation for all features.
 
-    One scale makes learning rates mean the same for any features, and does not blow up those that hardly vary.
+    With one scale, learning rates suit any features, and nearly constant features are not amplified.
     """
     if data.normalize == "none":
         return None
@@ -165,7 +165,7 @@ def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | Non
 
 
 def _sample(train: Examples, seed: int) -> Tensor:
-    """Rows enough to know the statistics by; of shards only some, for each that is read may have to be fetched."""
+    """A sample of rows for the statistics; from some shards only, because each may have to be downloaded."""
     blocks, generator = blocks_of(train.inputs), torch.Generator().manual_seed(seed)
     if len(train) <= STATISTICS_ROWS:
         return torch.arange(len(train))

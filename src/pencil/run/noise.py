@@ -1,4 +1,4 @@
-"""Noise as configured, added to the labels that were read; trusted labels stay as they are."""
+"""Add configured noise to labels; trusted labels are unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOISE = 1  # what draws random numbers, see sources
 
 
 def noisy_labels(train: Examples, noise: Noise, seed: int) -> GivenLabels:
-    """The labels with noise as configured, trusted ones left alone; soft labels cannot be corrupted this way."""
+    """Return the labels with configured noise; trusted labels are unchanged. Soft labels are not supported."""
     if train.labels.values.dim() != 1:
         raise ConfigError(
             "data.noise: needs hard labels, but this data set has soft labels or votes; leave data.noise out"
@@ -44,24 +44,26 @@ def _corrupted(train: Examples, noise: RateNoise | MatrixNoise, seed: int) -> Te
 
 
 def noise_matrix(noise: Noise, train: Examples) -> Tensor:
-    """T (C, C) of configured noise: its own, or, where it has none (from a file, by instance), as it came out."""
+    """T (C, C) of configured noise: its own matrix, or the observed one for noise from a file or by instance."""
     if not isinstance(noise, LabelFile) and noise.kind != "instance":
         return _matrix(noise, train.num_classes)
-    assert train.reference is not None, "noise keeps the labels it was made from"
+    assert train.reference is not None, "noise keeps the original labels"
     return counted_matrix(train.reference, train.labels.hard, train.num_classes)
 
 
 def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
-    """T (C, C) of noise that is made by one."""
+    """T (C, C) of noise that is defined by a matrix."""
     if isinstance(noise, MatrixNoise):
         matrix = torch.tensor(noise.matrix)
         if matrix.shape != (classes, classes):
             raise ConfigError(
-                f"data.noise.matrix: {tuple(matrix.shape)} for {classes} classes; it must be square"
+                f"data.noise.matrix: {tuple(matrix.shape)} for {classes} classes; make it ({classes}, {classes})"
             )
         return matrix
     if noise.kind == "cifar10" and classes != 10:
-        raise ConfigError(f"data.noise.kind: 'cifar10' maps CIFAR-10's classes, but the data has {classes}")
+        raise ConfigError(
+            f"data.noise.kind: 'cifar10' needs CIFAR-10's 10 classes, but the data has {classes}; use another kind"
+        )
     if noise.kind == "cifar10":
         return cifar10_matrix(noise.rate)
     return (symmetric_matrix if noise.kind == "symmetric" else circular_matrix)(classes, noise.rate)
@@ -73,7 +75,7 @@ def _file_labels(train: Examples, noise: LabelFile) -> Tensor:
     strange = labels[(labels < 0) | (labels >= train.num_classes)]
     if len(strange):
         raise DataError(
-            f"data.noise.path: {noise.path} holds the label {int(strange[0])}, but the data's "
+            f"data.noise.path: {noise.path} contains the label {int(strange[0])}, but the data's "
             f"{train.num_classes} classes are numbered from 0; fix the file"
         )
     return labels

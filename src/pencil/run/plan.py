@@ -1,7 +1,6 @@
-"""What a run of any size will need, by arithmetic and a few measured speeds: memory, wire, checkpoints.
+"""Estimate memory, network traffic and checkpoint size of a run.
 
-Counting bytes is exact; times are those of the machine the speeds were measured on (see ``MEASURED``) and scale with
-yours.
+Bytes are exact counts. Times are based on speeds measured on one machine (see ``MEASURED``).
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from pencil.errors import ConfigError
 from pencil.stores import StoreChoice, choose_store
 
 LABEL = 8  # bytes of a given label in memory
-ORDER = 24  # bytes an epoch's order takes for each row while it is drawn
+ORDER = 24  # bytes per row while an epoch's order is drawn
 WEIGHT = 4  # bytes of a float32
-COPIES = 3  # of every weight: itself, its gradient, its momentum
-RESNET50 = 23_508_032  # weights before its last layer
-SMALL = 10**9  # bytes of whole label rows that need no thought
+COPIES = 3  # of every weight: the weight, its gradient, its momentum
+RESNET50 = 23_508_032  # weights before the last layer
+SMALL = 10**9  # bytes of whole label rows that fit any machine
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """What one rank does in a second.
+    """Speeds of one rank, per second.
 
     Attributes:
-        row_updates: Label rows updated (gather, update, scatter) beside 18,291 classes, k = 8.
-        checkpoint_bytes: Bytes of rows written to a checkpoint, synced to disk.
+        row_updates: Label rows updated (gather, update, scatter) with 18,291 classes and k = 8.
+        checkpoint_bytes: Bytes of rows written to a checkpoint and synced to disk.
     """
 
     row_updates: float
@@ -38,19 +37,19 @@ MEASURED = Speeds(row_updates=38_000, checkpoint_bytes=8e8)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is asked for.
+    """The size of a run.
 
     Attributes:
-        rows: Examples.
+        rows: Number of examples.
         classes: C.
-        ranks: Processes that train together.
+        ranks: Number of processes that train together.
         k: Entries of a row to keep; None chooses by memory.
-        batch_size: Examples per step, of all ranks together.
+        batch_size: Examples per step, across all ranks.
         image_size: Height and width of the network's input in pixels; None for ``features``.
         features: Width of the last layer's input.
         parameters: Weights before the last layer.
         memory: Bytes of memory of one rank.
-        parallel: ``ddp`` holds the network whole on every rank, ``fsdp`` divides it.
+        parallel: ``ddp`` copies the network to every rank, ``fsdp`` divides it.
     """
 
     rows: int
@@ -67,25 +66,27 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("rows", "classes", "ranks", "batch_size", "features", "memory"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)}: must be at least 1; raise it"
+                )
         if self.rows < self.ranks:
             raise ConfigError(f"--ranks {self.ranks}: more than the {self.rows} rows; use fewer")
 
     @property
     def rows_per_rank(self) -> int:
-        """Of the rank that owns most."""
+        """The rows of the rank with the most rows."""
         return -(-self.rows // self.ranks)
 
     @property
     def store(self) -> StoreChoice:
-        """As asked for, or as ``auto`` would choose."""
+        """The requested store, or the one that ``auto`` would choose."""
         if self.k is not None:
             return StoreChoice(self.k)
         return choose_store(self.rows_per_rank, self.classes, can_cut=True, memory=self.memory)
 
     @property
     def weights(self) -> int:
-        """Of the whole network."""
+        """The number of weights of the network."""
         return self.parameters + (self.features + 1) * self.classes
 
     def figures(self, speeds: Speeds = MEASURED) -> dict[str, int | float | str]:
@@ -114,14 +115,16 @@ class Plan:
 
     @property
     def advice(self) -> str:
-        """Whether any of this is needed."""
+        """A recommendation for this size."""
         whole = 4 * self.rows * self.classes
         if whole <= SMALL:
-            return f"whole label rows take {whole / 1e6:,.0f} MB: one process with the default store is all you need"
+            return (
+                f"whole label rows take {whole / 1e6:,.0f} MB; one process with the default store is enough"
+            )
         memory = self.figures()["memory_bytes"]
         assert isinstance(memory, int)
         if memory > self.memory:
-            return f"{memory / 2**30:,.0f} GiB do not fit into {self.memory / 2**30:,.0f} GiB: use more ranks"
+            return f"{memory / 2**30:,.0f} GiB do not fit into {self.memory / 2**30:,.0f} GiB; use more ranks"
         return f"fits: {memory / 2**30:,.1f} of {self.memory / 2**30:,.0f} GiB on each rank"
 
     def _network_bytes(self) -> int:
@@ -134,6 +137,6 @@ class Plan:
         return (1 + WEIGHT) * values
 
     def _wire_bytes(self) -> int:
-        """What a rank sends in a ring: gradients once around and back; FSDP gathers the weights twice more."""
+        """Bytes that a rank sends in a ring all-reduce of the gradients; FSDP also gathers the weights twice."""
         rounds = 3 if self.parallel == "fsdp" else 2
         return rounds * WEIGHT * self.weights * (self.ranks - 1) // self.ranks

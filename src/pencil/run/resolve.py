@@ -1,9 +1,9 @@
-"""Settings that depend on the machine or the time: decided once, when a run begins, and stored with it.
+"""Resolve settings that depend on the machine or the time, once, when a run begins.
 
-    store = "auto"       by the main rank's free memory
-    data.trusted.entry   the newest entry of the review, which may go on
+    store = "auto"       depends on the main rank's free memory
+    data.trusted.entry   the newest entry of the review
 
-A run keeps what was decided wherever and whenever it continues.
+The resolved settings are stored with the run and used whenever it continues.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pencil.stores import USUAL_K, choose_store, free_memory
 
 
 def resolve(
-    config: RunConfig, runtime: Runtime, tell: Progress = lambda *_: None
+    config: RunConfig, runtime: Runtime, progress: Progress = lambda *_: None
 ) -> tuple[RunConfig, Prepared]:
-    """The settings with nothing left open, and the examples, whose number decides about the store.
+    """Return the resolved settings and the examples, whose number determines the store.
 
     Args:
-        config: The settings as given.
-        runtime: The ranks; the main one decides for all.
-        tell: Called with the rows checked so far and all rows, see ``prepare_examples``.
+        config: The settings.
+        runtime: The ranks; the main rank decides for all.
+        progress: Called with the rows checked so far and all rows, see ``prepare_examples``.
     """
     config = _with_entry(config, runtime)
-    prepared = prepare_examples(config.data, config.seed, tell)
+    prepared = prepare_examples(config.data, config.seed, progress)
     return _with_store(config, prepared.train, runtime), prepared
 
 
 def resolves_to(config: RunConfig, kept: RunConfig) -> bool:
-    """Whether ``kept`` may be what ``resolve`` made of ``config``, on any machine at any time."""
+    """Whether ``kept`` is a possible result of ``resolve(config)``, on any machine at any time."""
     if config.store == "auto":
         config = config.model_copy(update={"store": kept.store})
     trusted = config.data.trusted
@@ -72,5 +72,5 @@ def _with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConf
 
 
 def _from_main(value: int, runtime: Runtime) -> float:
-    """The main rank's number, on all ranks; the others give 0."""
+    """Return the main rank's number on all ranks; the other ranks pass 0."""
     return float(runtime.total(torch.tensor([float(value)], dtype=torch.float64))[0])

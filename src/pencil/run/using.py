@@ -25,7 +25,10 @@ from pencil.run.sources import Prepared, read_splits, read_unlabelled
 def evaluate(
     directory: RunDirectory, split: str = "test", *, trust_code: Trust = False, changed_data: bool = False
 ) -> dict[str, Any]:
-    """Accuracy of the trained backbone on a split of the run's own data; see ``resume`` for the last two."""
+    """Measure the accuracy of the trained network on a split of the run's own data.
+
+    For ``trust_code`` and ``changed_data`` see ``resume``.
+    """
     directory.require_finished()
     runtime = build_runtime(directory.config)
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
@@ -41,10 +44,10 @@ def evaluate(
 def predict(
     directory: RunDirectory, data: DataSection, split: str = "train", *, trust_code: Trust = False
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
-    """Predictions of the trained backbone for every row of a data source, in order, and the class names.
+    """Predict every row of a data source in order; return the predictions and the class names.
 
-    The data may have labels or not; without them it has no splits either. Classes that only the data has follow the
-    model's in the names. ``trust_code``: see ``resume``.
+    The data may have no labels; it then has no splits either. Classes that only the data has follow the model's
+    classes. For ``trust_code`` see ``resume``.
     """
     directory.require_finished()
     runtime = build_runtime(directory.config)
@@ -68,9 +71,9 @@ def predict(
 
 
 def learned_labels(directory: RunDirectory) -> tuple[Iterator[Judged], tuple[str, ...]]:
-    """The labels of every training row of a finished run, judged, in chunks; and the class names.
+    """Return the labels of all training rows of a finished run, in chunks, and the class names.
 
-    What reviewers decided replaces what was learned.
+    Review decisions replace learned labels.
     """
     table = LabelTable.open(directory)
     return table.chunks(), table.class_names
@@ -82,7 +85,7 @@ def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:
         present = [
             name for name in ("train", "validation", "test") if getattr(splits, name, None) is not None
         ]
-        raise ConfigError(f"--split {split}: {what} has none; use {' or '.join(present)}")
+        raise ConfigError(f"--split {split}: not in {what}; use {' or '.join(present)}")
     return examples
 
 
@@ -99,7 +102,7 @@ def _check_inputs(inputs: Inputs, preparation: Preparation, card: ModelCard, pat
 def _numbered_like(
     examples: Examples | Unlabelled, known: tuple[str, ...]
 ) -> tuple[Tensor | None, tuple[str, ...]]:
-    """The given labels (N,) in the model's numbers, None for rows without; and the names, unknown classes last."""
+    """Return the given labels (N,) as the model's class numbers (None without labels), and names, new classes last."""
     if isinstance(examples, Unlabelled):
         return None, known
     own = _names_of_given(examples.class_names, known)
@@ -109,6 +112,6 @@ def _numbered_like(
 
 
 def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The data's own class names; where it only numbers its classes, the model's."""
+    """The data's class names, or the model's if the data only numbers its classes."""
     numbered = names == tuple(map(str, range(len(names))))
     return known if numbered and len(names) <= len(known) else names
