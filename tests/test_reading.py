@@ -52,7 +52,7 @@ def test_a_file_past_the_limit_is_refused(tmp_path):
     path = tmp_path / "big"
     path.write_bytes(b"x" * 11)
     assert len(read_bytes(path, limit=11)) == 11
-    with pytest.raises(DataError, match="larger than 10 bytes"):
+    with pytest.raises(DataError, match="larger than the limit of 10 bytes"):
         read_bytes(path, limit=10)
 
 

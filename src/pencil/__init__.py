@@ -85,5 +85,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing that this file needs itself."""
+    """The public names, without the imports of this module."""
     return sorted({*__all__, *_MODULES})

@@ -1,7 +1,7 @@
-"""Files that survive power loss: what was written is on disk before the name that publishes it.
+"""Files that survive power loss: contents are synced to disk before they are published under their name.
 
-A rename is remembered by its folder, so the folder is synced too: before the rename for the file's new name under its
-temporary one, after it for the published name.
+A rename is stored in the folder, so the folder is synced too: before the rename for the temporary name, and after it
+for the final name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or a folder is on disk."""
+    """Sync a file or a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -22,16 +22,16 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents where they are missing; after power loss they are still there."""
+    """Create a folder and its missing parents so that they survive power loss."""
     made = [place for place in path.parents if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    # The folder itself is synced in any case: somebody else may have made it a moment ago.
+    # The folder itself is always synced: another process may have created it a moment ago.
     for place in (*reversed(made), path):
         sync(place.parent)
 
 
 def publish(partial: Path, path: Path) -> None:
-    """Rename a finished file or folder: after power loss ``path`` is what it was before, or whole."""
+    """Rename a finished file or folder; after power loss ``path`` is unchanged or complete."""
     sync(partial)
     sync(partial.parent)
     partial.replace(path)
@@ -40,7 +40,7 @@ def publish(partial: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Where to write a file that takes the place of ``path`` when the block ends without an error."""
+    """Yield a temporary path that replaces ``path`` when the block ends without an error."""
     partial = path.with_name(f".partial-{path.name}")
     try:
         yield partial
@@ -51,6 +51,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole UTF-8 file."""
+    """Write a UTF-8 file atomically."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")

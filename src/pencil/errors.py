@@ -1,4 +1,4 @@
-"""One exception tree: everything a user can cause and fix is a ``PencilError``."""
+"""Exceptions. Every error that a user can fix is a ``PencilError``."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import Iterable
 
 
 class PencilError(Exception):
-    """A mistake a user can fix. The message names the field, the value and the remedy."""
+    """An error that the user can fix. The message names the field, the value and the remedy."""
 
 
 class ConfigError(PencilError):
-    """One or more settings are wrong; the message lists all of them."""
+    """One or more settings are wrong. The message lists all of them."""
 
 
 class DataError(PencilError):
-    """Examples or labels could not be read as asked."""
+    """Examples or labels could not be read."""
 
 
 class ExampleError(DataError):
-    """One example cannot be read, whatever the others are; ``data.on_error = "skip"`` leaves it out."""
+    """A single example cannot be read; ``data.on_error = "skip"`` leaves it out."""
 
 
 class RunError(PencilError):
-    """A run directory is missing, incomplete, or not what the command needs."""
+    """A run directory is missing, incomplete, or unsuitable for the command."""
 
 
 class NotFiniteError(RunError):
-    """Training met a number that is not finite, and stopped before it could spread; all ranks raise it together."""
+    """Training stopped at a value that is not finite. All ranks raise this error together."""
 
 
 class MissingExtraError(PencilError):
-    """An optional package is needed; the message carries the pip command."""
+    """An optional package is missing. The message contains the pip command."""
 
 
 class PlanWarning(UserWarning):
-    """The method makes no sense with the phases of this run, such as where no label can flip."""
+    """The method does not fit the phases of this run, for example because no label can change."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the nearest known word, or nothing where none is near."""
+    """Return ``"; did you mean 'x'?"`` for the closest known word, or ``""`` if none is close."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -39,15 +39,15 @@ def import_object(path: str, *, field: str) -> Any:
 
     Args:
         path: ``"package.module:attribute"``; the attribute may be dotted.
-        field: The setting the path came from, for the message when it is wrong.
+        field: The setting that contains the path, for error messages.
 
     Raises:
-        ConfigError: Naming the field, the path and the remedy.
+        ConfigError: The object cannot be imported; names the field, the path and the remedy.
     """
     module_name, colon, attribute = path.partition(":")
     dotted = [*module_name.split("."), *attribute.split(".")]
     if not colon or not all(part.isidentifier() for part in dotted):
-        raise ConfigError(f"{field} = {path!r} is no import path; write it as 'package.module:attribute'")
+        raise ConfigError(f"{field} = {path!r} is not an import path; write it as 'package.module:attribute'")
     target: Any = _module(module_name, path, field)
     for name in attribute.split("."):
         target = _attribute(target, name, path, field)
@@ -55,7 +55,7 @@ def import_object(path: str, *, field: str) -> Any:
 
 
 def installed_objects(group: str) -> Iterator[tuple[str, Any]]:
-    """What installed packages name in an entry point group: names with objects, or with why they cannot be imported."""
+    """Yield the entry points of a group in installed packages: name, and object or import error."""
     for entry in entry_points(group=group):
         try:
             yield entry.name, entry.load()
@@ -65,12 +65,12 @@ def installed_objects(group: str) -> Iterator[tuple[str, Any]]:
 
 @contextlib.contextmanager
 def users_code(field: str, path: str) -> Iterator[None]:
-    """Turn whatever a user's own code raises into a ``ConfigError`` that says where."""
+    """Turn any error of a user's own code into a ``ConfigError`` that names its location."""
     try:
         yield
     except PencilError:
         raise
-    except Exception as error:  # a user's code may fail in any way
+    except Exception as error:  # a user's code may raise any error
         if words := fault_of(error):
             raise RunError(f"{field} = {path!r}: {words}") from error
         _, caller, *_, last = [*(frames := traceback.extract_tb(error.__traceback__)), frames[-1]]
@@ -85,22 +85,22 @@ def users_code(field: str, path: str) -> Iterator[None]:
 
 
 def _module(name: str, path: str, field: str) -> ModuleType:
-    importlib.invalidate_caches()  # the file may be younger than the interpreter's view of its folder
+    importlib.invalidate_caches()  # the file may be newer than the interpreter's cache of its folder
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ConfigError(f"{field} = {path!r}: {_missing(name, error)}") from error
-    except Exception as error:  # a user's module may fail in any way as it is imported
+    except Exception as error:  # importing a user's module may raise any error
         raise ConfigError(
-            f"{field} = {path!r}: importing {name} failed, fix that module; {type(error).__name__}: {error}"
+            f"{field} = {path!r}: importing {name} failed; fix that module ({type(error).__name__}: {error})"
         ) from error
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> str:
-    """Whether the module itself is out of reach, or something that it imports in turn."""
+    """Describe what is missing: the module itself, or a module that it imports."""
     absent = error.name or name
     if name == absent or name.startswith(f"{absent}."):
-        remedy = "run from the folder that holds it, add that folder to PYTHONPATH, or install it"
+        remedy = "run from the folder that contains it, add that folder to PYTHONPATH, or install it"
         return f"no module {absent!r} found; {remedy}"
     return f"module {name!r} imports {absent!r}, which is not installed; install it"
 

@@ -1,6 +1,6 @@
-"""What a machine can run out of, told in one line with the remedy: memory, open files, disk space.
+"""Explain faults of the machine in one line with a remedy: memory, open files, disk space.
 
-Libraries tell of it in many ways, some only in words.
+Libraries report them with many error types, some only by their message.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-MEMORY = "out of memory: use a smaller train.batch_size, fewer train.workers or a smaller store, or a larger machine"
+MEMORY = (
+    "out of memory: use a smaller train.batch_size, fewer train.workers, a smaller store or a larger machine"
+)
 FILES = "too many open files: raise the limit (ulimit -n 4096), or use fewer train.workers"
-SPACE = "no space left on the disk: make room"
-WORKER = "a loader worker died, mostly for want of memory: use fewer train.workers or a larger machine"
+SPACE = "no space left on the disk: free some space"
+WORKER = "a loader worker died, usually out of memory: use fewer train.workers or a larger machine"
 BY_NUMBER = {
     errno.ENOMEM: MEMORY,
     errno.EMFILE: FILES,
@@ -20,14 +22,14 @@ BY_NUMBER = {
     errno.EDQUOT: SPACE,
     errno.EFBIG: "a file grew beyond the limit for files (ulimit -f): raise it",
     errno.EIO: "the disk failed to read or write: check it",
-    errno.EROFS: "the disk can only be read: make it writable",
+    errno.EROFS: "the disk is read-only: make it writable",
 }
 BY_WORDS = {
     "can't allocate memory": MEMORY,
     "Cannot allocate memory": MEMORY,
     "can't start new thread": MEMORY,
     "Too many open files": FILES,
-    "items of ancdata": FILES,  # a descriptor that could not be handed over
+    "items of ancdata": FILES,  # a file descriptor could not be passed to a worker
     "No space left on device": SPACE,
     "File too large": BY_NUMBER[errno.EFBIG],
     "DataLoader worker (pid": WORKER,
@@ -35,7 +37,7 @@ BY_WORDS = {
 
 
 def fault_of(error: BaseException) -> str | None:
-    """What the machine lacked, and the remedy; None for an error of another kind."""
+    """The machine's fault behind an error, with the remedy; None for other errors."""
     return next(filter(None, map(_words, _chain(error))), None)
 
 

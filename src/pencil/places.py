@@ -1,9 +1,9 @@
-"""Where data may lie: below its own folder, and at the places that the person running names.
+"""Allowed locations of data: below its own folder, and at places that the user names.
 
-A table of images or an index of shards may come from anybody. The paths and addresses in it are followed out of its
-own folder only where the command line (``pencil --allow PLACE ...``), the variable ``PENCIL_ALLOW`` or the caller of a
-reader names the place; never because a file says so. Symbolic links are followed: they are part of the folder's owner's
-own machine, and what they lead to is read as an image or not at all.
+A table of images or an index of shards may come from an untrusted source. Its paths and addresses may point outside its
+own folder only to places named by the command line (``pencil --allow PLACE ...``), the variable ``PENCIL_ALLOW`` or
+the caller of a reader; a file cannot allow them. Symbolic links are followed: they belong to the owner of the folder,
+and their targets are read as images only.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 VARIABLE = "PENCIL_ALLOW"
-"""Folders and addresses, separated by commas; processes that a command starts inherit it."""
+"""Folders and addresses, separated by commas; inherited by child processes."""
 _LEAVES = re.compile(r"^[/\\]|^[A-Za-z]:|(^|[/\\])\.\.([/\\]|$)")
 
 
 @contextlib.contextmanager
 def allowing(places: Sequence[str]) -> Iterator[None]:
-    """Allow some places, beside those of the environment, within a block."""
+    """Allow some places within a block, in addition to those of the environment."""
     before = os.environ.get(VARIABLE)
     if places:
         os.environ[VARIABLE] = ",".join([*allowed_places(), *places])
@@ -37,17 +37,17 @@ def allowing(places: Sequence[str]) -> Iterator[None]:
 
 
 def allowed_places() -> tuple[str, ...]:
-    """What the environment allows."""
+    """The places that the environment allows."""
     return tuple(place.strip() for place in os.environ.get(VARIABLE, "").split(",") if place.strip())
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is an address, not a path of this machine."""
+    """Whether a place is an address rather than a local path."""
     return "://" in place
 
 
 def stays_within(path: str, folder: Path, allow: Sequence[str] = ()) -> bool:
-    """Whether a path that a file names, relative to ``folder``, lies below it or below a place that is allowed."""
+    """Whether a path named by a file, relative to ``folder``, is below the folder or an allowed place."""
     if not _LEAVES.search(path):
         return True
     real = os.path.realpath(folder / path)
@@ -57,19 +57,19 @@ def stays_within(path: str, folder: Path, allow: Sequence[str] = ()) -> bool:
 
 
 def may_contact(url: str, allow: Sequence[str] = ()) -> bool:
-    """Whether an address is, or lies below, one that is allowed; whole names only: ``//host`` is not ``//host.org``."""
+    """Whether an address equals or is below an allowed one; names must match as a whole (not ``//host.org``)."""
     places = [place.rstrip("/") for place in (*allow, *allowed_places()) if is_remote(place)]
     plain = "\\" not in url and ".." not in url.split("?")[0].split("/")
     return plain and any(url == place or url.startswith(f"{place}/") for place in places)
 
 
 def remedy(place: str) -> str:
-    """What to do about a place that is not allowed."""
-    return f"if you trust who wrote it, name the place: pencil --allow {place} COMMAND, or {VARIABLE}={place}"
+    """The remedy for a place that is not allowed."""
+    return f"if you trust its author, allow the place: pencil --allow {place} COMMAND, or {VARIABLE}={place}"
 
 
 def common_place(places: Sequence[str]) -> str:
-    """The folder, or the part of the address, that the first place and all like it lie in."""
+    """The common folder of all paths, or the common prefix of all addresses on the first one's server."""
     if not is_remote(places[0]):
         return os.path.commonpath([Path(place).absolute().parent for place in places])
     servers, paths = zip(*map(_parted, filter(is_remote, places)), strict=True)

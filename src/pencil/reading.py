@@ -1,7 +1,7 @@
-"""Files from anybody, read within bounds: plain files only, of bounded size, and JSON whose every fault is one error.
+"""Read untrusted files safely: plain files only, with a size limit, and with one error type for invalid JSON.
 
-A name in a data set or a run folder may belong to a pipe that never ends, a device, or a file far larger than what it
-should hold. Readers therefore open what they are given through ``open_plain`` or ``read_bytes``.
+A name in a data set or a run folder may refer to an endless pipe, a device, or a huge file. Readers therefore open
+files with ``open_plain`` or ``read_bytes``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ JSON_BYTES = 64 * MB  # far more than any JSON file this package writes or reads
 
 
 def open_plain(path: Path, *, error: type[PencilError] = DataError) -> BinaryIO:
-    """A file opened for reading; refuses pipes, devices, sockets and folders without waiting for them."""
+    """Open a file for reading; rejects pipes, devices, sockets and folders without blocking."""
     try:
-        # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever. It means nothing to plain files.
+        # O_NONBLOCK: opening a pipe without a writer would block forever. It has no effect on plain files.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError) as problem:  # ValueError: a name with a null byte in it
         raise error(
@@ -29,15 +29,15 @@ def open_plain(path: Path, *, error: type[PencilError] = DataError) -> BinaryIO:
         ) from problem
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise error(f"{path}: is not a plain file; remove it, or put a file in its place")
+        raise error(f"{path}: is not a plain file; remove it, or replace it with a file")
     return os.fdopen(handle, "rb")
 
 
 def is_file(path: Path) -> bool:
-    """Whether a plain file is there; a name that no file could have is none."""
+    """Whether a plain file exists; False for invalid names."""
     try:
         return path.is_file()
-    except OSError:  # longer than any file's
+    except OSError:  # the name is too long
         return False
 
 
@@ -45,11 +45,9 @@ def read_bytes(path: Path, *, limit: int, error: type[PencilError] = DataError) 
     """The content of a plain file of at most ``limit`` bytes."""
     with open_plain(path, error=error) as file:
         size = os.fstat(file.fileno()).st_size
-        content = file.read(min(limit, size) + 1)  # which takes room for as much as is asked for
+        content = file.read(min(limit, size) + 1)  # read() allocates the requested size
     if len(content) > limit:
-        raise error(
-            f"{path}: is larger than {limit:,} bytes, which no such file needs; check where it came from"
-        )
+        raise error(f"{path}: is larger than the limit of {limit:,} bytes; check where it came from")
     return content
 
 
@@ -64,7 +62,7 @@ def read_text(path: Path, *, limit: int, error: type[PencilError] = DataError) -
 
 
 def parse_json(text: str | bytes, *, source: object, error: type[PencilError] = DataError) -> Any:
-    """The value of a JSON text; whatever is wrong with it, one error names its source."""
+    """Parse JSON; raise ``error`` with the name of the source if it is invalid."""
     try:
         return json.loads(text)
     except (

@@ -272,7 +272,7 @@ def test_trouble_with_files_is_no_traceback(main_program, points, tmp_path, monk
 
     monkeypatch.setattr(pencil.run, "train", full)
     code, _, err = main_program("train", points, "--out", tmp_path / "run")
-    assert (code, err) == (2, "error: labels.safetensors: no space left on the disk: make room\n")
+    assert (code, err) == (2, "error: labels.safetensors: no space left on the disk: free some space\n")
 
 
 def test_no_words_show_the_help(main_program):

@@ -124,7 +124,7 @@ def test_all_mistakes_are_listed_at_once(toy):
         ("toy_methods:NoMethod", r"must be a dataclass that derives from pencil.methods.Method"),
         ("toy_methods:Plain", r"must be a dataclass that derives from pencil.methods.Method"),
         ("toy_methods:word", r"must be a dataclass that derives from pencil.methods.Method"),
-        ("toy_methods:", r"is no import path"),
+        ("toy_methods:", r"is not an import path"),
         (
             "toy_methods:Odd",
             r"method.name = 'toy_methods:Odd': a field is of a type that settings cannot have",

@@ -184,7 +184,7 @@ def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
 def test_settings_that_could_not_be_read_again_are_not_written():
     rows = tuple((1.0,) + (0.0,) * 799 for _ in range(800))
     config = RunConfig.of(minimal()).model_copy(update={"method": Forward(transition=rows)})
-    with pytest.raises(ConfigError, match=r"more than 2,097,152 bytes as TOML; put less"):
+    with pytest.raises(ConfigError, match=r"more than 2,097,152 bytes as TOML; shorten"):
         config.toml()
 
 

@@ -59,7 +59,7 @@ def test_none_is_left_out_of_tables():
 
 
 def test_none_in_a_list_is_refused_and_not_written_wrong():
-    with pytest.raises(ConfigError, match="a list in the settings holds None"):
+    with pytest.raises(ConfigError, match="a list in the settings contains None"):
         to_toml({"a": [1, None]})
 
 
@@ -108,7 +108,7 @@ def test_an_empty_table_is_an_empty_file():
         ("[" + ".".join(["a"] * 50_000) + "]", "a key has more than 32 parts"),
         ("x = " + "[" * 100_000, "not valid TOML"),
         ("x = " + "{a = " * 50_000, "not valid TOML"),
-        ("x = " + "[" * 33 + "]" * 33, "lie more than 32 deep"),
+        ("x = " + "[" * 33 + "]" * 33, "nested more than 32 deep"),
         ("x = " + "9" * 5_000, "not valid TOML"),
         ("x = 9223372036854775808", "has more than 64 bits"),
         ("x = [[-9223372036854775809]]", "has more than 64 bits"),

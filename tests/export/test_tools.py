@@ -81,12 +81,12 @@ def test_arrays_are_read_without_pickle(run, rows, tmp_path):
             ExportOptions(verdicts=("keep",)),
             "--verdict: not supported for cleanlab; leave it out",
         ),
-        ("datasets", ExportOptions(prefix="a"), "--prefix: datasets has no use"),
-        ("label-studio", ExportOptions(distribution=True), "--distribution: label-studio has no use"),
+        ("datasets", ExportOptions(prefix="a"), "--prefix: not supported for datasets"),
+        ("label-studio", ExportOptions(distribution=True), "--distribution: not supported for label-studio"),
     ],
     ids=["verdict", "prefix", "distribution"],
 )
-def test_a_wish_without_use_is_refused(run, tmp_path, tool, options, words):
+def test_an_unsupported_option_is_refused(run, tmp_path, tool, options, words):
     with pytest.raises(ConfigError, match=words):
         export(run, tool, tmp_path / ENDINGS[tool], options)
 

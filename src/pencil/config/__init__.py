@@ -1,4 +1,4 @@
-"""What decides a run: typed sections, TOML in and out, mistakes explained all at once."""
+"""Settings of a run: typed sections, reading and writing TOML, and explanations of all mistakes."""
 
 from pencil.config.assign import assign, parse_assignment
 from pencil.config.schema import RunConfig, read_table

@@ -1,4 +1,4 @@
-"""Single settings by path, as ``--set`` gives them."""
+"""Single settings by path, for ``--set``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
             f"--set {text!r}: write it as path=value, for example --set optimizer.weight_decay=0.001"
         )
     if path.count(".") >= DEEPEST:
-        raise ConfigError(
-            f"--set: a path of {path.count('.') + 1:,} parts; no setting has more than {DEEPEST}"
-        )
+        raise ConfigError(f"--set: the path has {path.count('.') + 1:,} parts, more than {DEEPEST}; check it")
     return path.strip(), _value(value.strip())
 
 

@@ -1,4 +1,4 @@
-"""Validation errors in words: the field, the value, the remedy; all of them at once, with "did you mean"."""
+"""Explain all validation errors: field, value and remedy, with "did you mean"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from pencil.errors import did_you_mean
 
 SCHEDULES = ("linear", "piecewise", "cosine")
-MOST_DETAILS, MOST_LINES = 300, 40  # a file of somebody else may hold a million mistakes
+MOST_DETAILS, MOST_LINES = 300, 40  # an untrusted file may contain a million mistakes
 MOST_SHOWN = 200  # characters of a value
 _PLAIN = {"float", "int"}
 _MEMBERS = {f"{kind.capitalize()}Schedule": kind for kind in SCHEDULES}  # pydantic's name of each kind
@@ -31,7 +31,7 @@ _A_SCHEDULE = f"should be a number or a table with kind = {', '.join(SCHEDULES[:
 
 
 def explain(error: ValidationError, table: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Every mistake on a line of its own; of very many the first."""
+    """Describe every mistake on its own line; only the first ones if there are very many."""
     details = error.errors(include_url=False)
     lines = list(dict.fromkeys(_lines(details[:MOST_DETAILS], table, schema)))
     head = "1 setting is wrong" if len(lines) == 1 else f"{len(lines)} settings are wrong"
@@ -46,7 +46,7 @@ def _lines(
     for detail in details:
         path, branch = _without_branches(detail["loc"], table, schema)
         if detail["type"] == "too_short" and _lookup(table, path):
-            continue  # not empty: its entries are wrong, and said to be
+            continue  # not empty: its entries are wrong and reported separately
         if branch is None:
             yield _sentence(detail, path, table, schema)
         else:
@@ -60,7 +60,7 @@ def _schedule_lines(
     table: Mapping[str, Any],
     schema: Mapping[str, Any],
 ) -> Iterable[str]:
-    """A schedule fails as a number and as every kind there is; only what it was meant to be is of interest."""
+    """Report a wrong schedule once: pydantic reports it as a number and as every kind of schedule."""
     place, member = branch
     value = _lookup(table, place)
     if not isinstance(value, Mapping):
@@ -91,14 +91,14 @@ def _sentence(
         return f"{field}: empty; add at least {context['min_length']} entry"
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if kind == "value_error":
-        # A dataclass's own check: it begins with the field's name where one field is to blame.
+        # A dataclass's own check: the message begins with the field's name if a single field is wrong.
         name, _, rest = message.partition(": ")
         return f"{field}.{name}: {rest}" if name in _fields(schema, table, path) else f"{field}: {message}"
     return f"{field}: {_shown(detail['input'])} {_WORDS.get(kind, message)}"
 
 
 def _tag_sentence(field: str, context: Mapping[str, Any], tags: Sequence[str]) -> str:
-    """About the setting that chooses among several tables: ``kind`` or ``name``."""
+    """Describe a wrong ``kind`` or ``name``, which selects one of several tables."""
     key = str(context["discriminator"]).strip("'").removesuffix("()")  # it may be a function of that name
     if "tag" not in context:
         return f"{field}.{key}: missing; use {_either(tags)}"
@@ -110,9 +110,9 @@ def _tag_sentence(field: str, context: Mapping[str, Any], tags: Sequence[str]) -
 def _without_branches(
     loc: tuple[str | int, ...], table: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> tuple[tuple[str | int, ...], tuple[tuple[str | int, ...], str] | None]:
-    """The path in the user's table, and where a union of schedules branched, if it did.
+    """Return the path in the user's table, and the branch of a union of schedules, if any.
 
-    pydantic puts the name of the union's member into the path, right behind the union: its tag where it has one.
+    pydantic inserts the name (or the tag) of the union's member into the path, after the union.
     """
     path: tuple[str | int, ...] = ()
     branch, tagged = None, None
@@ -153,14 +153,14 @@ def _fields(schema: Mapping[str, Any], table: Mapping[str, Any], path: Sequence[
 
 
 def _tags(schema: Mapping[str, Any], table: Mapping[str, Any], path: Sequence[str | int]) -> list[str]:
-    """What ``kind`` or ``name`` may be at a path where it chooses among several tables; else nothing."""
+    """The allowed values of ``kind`` or ``name`` at a path; empty if it does not select a table."""
     nodes = _nodes(schema, table, path)
     unions = [union for node in nodes for union in (node, *node.get("anyOf", ()))]
     return [tag for union in unions for tag in union.get("discriminator", {}).get("mapping", {})]
 
 
 def _nodes(schema: Mapping[str, Any], table: Any, path: Sequence[str | int]) -> list[Mapping[str, Any]]:
-    """The JSON schema's nodes at a path, as the table's own tags choose them."""
+    """The JSON schema's nodes at a path, selected by the table's tags."""
     nodes = [schema]
     for part in path:
         options = [option for node in nodes for option in _options(schema, node, table)]
@@ -174,7 +174,7 @@ def _nodes(schema: Mapping[str, Any], table: Any, path: Sequence[str | int]) -> 
 
 
 def _options(schema: Mapping[str, Any], node: Mapping[str, Any], value: Any) -> list[Mapping[str, Any]]:
-    """A node with references followed and unions opened, without the members that the value's tag rules out."""
+    """Resolve references and unions of a node, without members that the value's tag excludes."""
     if "$ref" in node:
         return _options(schema, schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value)
     branches = node.get("anyOf") or node.get("oneOf")

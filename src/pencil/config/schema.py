@@ -1,7 +1,6 @@
-"""RunConfig: everything that decides a run, as frozen sections; TOML in and out.
+"""RunConfig: all settings of a run, as frozen sections that can be read from and written to TOML.
 
-Methods, phases, schedules and augmentation are the very dataclasses the rest of the package uses: there is no
-second description of them here.
+Methods, phases, schedules and augmentation are the dataclasses that the rest of the package uses.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SETTINGS_BYTES = (
 class Model(Section):
     """The backbone: a built-in name, torchvision:NAME, timm:NAME, or your own package.module:factory."""
 
-    name: str = Field(description="as above; pencil train tells the names it knows where this one is unknown")
+    name: str = Field(description="the name; if it is unknown, pencil train lists the known names")
     args: dict[str, Any] = Field(
         default_factory=dict, description="arguments of the network, such as its width"
     )
@@ -44,61 +43,65 @@ class Model(Section):
 class Optimizer(Section):
     """The network's optimiser; its learning rate belongs to the phases."""
 
-    name: Literal["sgd", "adamw"] = Field(default="sgd", description="which optimiser")
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="SGD's; AdamW keeps torch's defaults")
-    nesterov: bool = Field(default=False, description="SGD's momentum after Nesterov")
-    weight_decay: float = Field(default=1e-4, ge=0, le=LARGEST, description="of all weights, biases included")
+    name: Literal["sgd", "adamw"] = Field(default="sgd", description="the optimiser")
+    momentum: float = Field(
+        default=0.9, ge=0, lt=1, description="momentum of SGD; AdamW uses torch's defaults"
+    )
+    nesterov: bool = Field(default=False, description="use Nesterov momentum for SGD")
+    weight_decay: float = Field(
+        default=1e-4, ge=0, le=LARGEST, description="weight decay of all weights, including biases"
+    )
 
 
 class Train(Section):
-    """How the loop runs."""
+    """The training loop."""
 
-    batch_size: int = Field(
-        default=128, ge=1, description="examples per optimiser step, of all ranks together"
-    )
+    batch_size: int = Field(default=128, ge=1, description="examples per optimiser step, across all ranks")
     accumulate: int = Field(
         default=1, ge=1, description="split each batch into this many passes to save memory"
     )
     evaluate_every: int = Field(
-        default=1, ge=1, description="epochs between evaluations; the last always is one"
+        default=1, ge=1, description="epochs between evaluations; the last epoch is always evaluated"
     )
-    device: str = Field(default="auto", description="cpu, cuda, cuda:0; auto: a GPU where there is one")
+    device: str = Field(default="auto", description="cpu, cuda, cuda:0, ...; auto uses a GPU if there is one")
     parallel: Literal["ddp", "fsdp"] = Field(
-        default="ddp", description="several ranks: each holds the network, or only a shard of it"
+        default="ddp", description="several ranks: ddp copies the network to each, fsdp shards it"
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        default="fp32", description="the network's arithmetic; auto: bf16 where the hardware has it"
+        default="fp32", description="precision of the network; auto uses bf16 if the hardware supports it"
     )
-    channels_last: bool = Field(default=False, description="that memory format; faster for most images")
-    compile: bool = Field(default=False, description="torch.compile: slower to start, faster from then on")
-    workers: int = Field(default=0, ge=0, description="processes that read examples ahead")
+    channels_last: bool = Field(
+        default=False, description="use the channels_last memory format; faster for most images"
+    )
+    compile: bool = Field(default=False, description="use torch.compile: slower to start, faster afterwards")
+    workers: int = Field(default=0, ge=0, description="processes that load examples in advance")
     timeout_seconds: float = Field(
         default=120.0,
         ge=1,
         le=86_400,
-        description="several hosts: how long one may be unreachable until it counts as lost",
+        description="several hosts: seconds until an unreachable host counts as lost",
     )
     tensorboard: bool = Field(default=False, description="write event files into the run's folder")
-    mlflow: bool = Field(default=False, description="track in MLflow: files, or MLFLOW_TRACKING_URI")
+    mlflow: bool = Field(default=False, description="track in MLflow, in files or at MLFLOW_TRACKING_URI")
     wandb: bool = Field(
         default=False, description="track in Weights & Biases, offline unless WANDB_MODE is set"
     )
 
 
 class Checkpoint(Section):
-    """When to save, and how many to keep."""
+    """When to save checkpoints, and how many to keep."""
 
     seconds: float = Field(
-        default=300.0, gt=0, le=1e9, description="at most this long between two; a thousand million is never"
+        default=300.0, gt=0, le=1e9, description="maximum seconds between two checkpoints; 1e9 means never"
     )
-    steps: int | None = Field(default=None, ge=1, description="and one after every so many optimiser steps")
-    keep: int = Field(default=2, ge=1, description="how many of the newest stay")
+    steps: int | None = Field(default=None, ge=1, description="also save after every so many optimiser steps")
+    keep: int = Field(default=2, ge=1, description="number of newest checkpoints to keep")
 
 
 class RunConfig(Section):
-    """Everything that decides a run."""
+    """All settings of a run."""
 
-    seed: Seed = Field(default=0, description="of noise, splits, weights, order and augmentation")
+    seed: Seed = Field(default=0, description="seed of noise, splits, weights, order and augmentation")
     data: Annotated[DataSection, AnyKind()]
     model: Model
     method: MethodSetting = Pencil()
@@ -115,22 +118,22 @@ class RunConfig(Section):
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunConfig:
-        """From plain values, as TOML gives them; raises one ``ConfigError`` that lists every mistake."""
+        """Create settings from plain values, as TOML gives them; one ``ConfigError`` lists every mistake."""
         broken = next(_not_utf8(table), None)
         if broken is not None:
             raise ConfigError(
-                f"{broken[0]}: {broken[1]!r} is not UTF-8; rename the file, or write it otherwise"
+                f"{broken[0]}: {broken[1]!r} is not UTF-8; rename the file, or change the value"
             )
-        kinds()  # those of installed packages too
+        kinds()  # loads those of installed packages
         try:
-            # By way of JSON, strict validation still takes lists for tuples. TOML's dates become strings.
+            # Through JSON, because strict validation then accepts lists for tuples. TOML's dates become strings.
             return cls.model_validate_json(json.dumps(table, default=str))
         except ValidationError as error:
             raise ConfigError(explain(error, table, _schema())) from None
 
     @classmethod
     def read(cls, path: str | Path) -> RunConfig:
-        """From a TOML file."""
+        """Read settings from a TOML file."""
         return cls.of(read_table(Path(path)))
 
     def load_method(self) -> Method:
@@ -138,22 +141,24 @@ class RunConfig(Section):
         return self.method.load() if isinstance(self.method, OwnMethod) else self.method
 
     def table(self) -> dict[str, Any]:
-        """As plain values."""
+        """The settings as plain values."""
         return self.model_dump(mode="json", exclude_none=True)
 
     def toml(self) -> str:
-        """As TOML; refuses what could not be read again."""
+        """The settings as TOML.
+
+        Raises:
+            ConfigError: The text is too large to be read again.
+        """
         text = to_toml(self.table())
         if len(text.encode()) > SETTINGS_BYTES:
-            raise ConfigError(
-                f"the settings take more than {SETTINGS_BYTES:,} bytes as TOML; put less into them"
-            )
+            raise ConfigError(f"the settings take more than {SETTINGS_BYTES:,} bytes as TOML; shorten them")
         return text
 
 
 @cache
 def _schema() -> dict[str, Any]:
-    """Where each setting belongs; it takes longer to write than all the rest of an explanation."""
+    """The JSON schema of the settings, cached because it is slow to build."""
     return RunConfig.model_json_schema()
 
 
@@ -164,7 +169,7 @@ def _take_new_kinds() -> None:
 
 
 def _not_utf8(value: Any, field: str = "config") -> Iterator[tuple[str, str]]:
-    """Fields whose text cannot be written to a file: names of files may be any bytes."""
+    """Yield fields whose text is not UTF-8, such as file names with arbitrary bytes."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _not_utf8(inner, key if field == "config" else f"{field}.{key}")
@@ -179,7 +184,7 @@ def _not_utf8(value: Any, field: str = "config") -> Iterator[tuple[str, str]]:
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """The plain values of a TOML file."""
+    """Read the plain values of a TOML file."""
     try:
         text = read_text(path, limit=SETTINGS_BYTES, error=ConfigError)
     except ConfigError as error:

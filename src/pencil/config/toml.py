@@ -1,7 +1,7 @@
-"""TOML in, within bounds, and TOML out (the standard library reads it but does not write it).
+"""Read TOML with limits, and write TOML (the standard library does not).
 
-The standard library's reader takes memory and time in the square of a key's parts and nests as deep as the text does:
-what no settings need is refused before it reads, or once it has.
+The standard library's reader takes quadratic time and memory in the parts of a key and recurses as deep as the text.
+Long keys are therefore rejected before reading, and deep nesting after it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from pencil.errors import ConfigError
 from pencil.kinds.sections import INTEGERS
 
-DEEPEST = 32  # tables and arrays in one another, and parts of a key
+DEEPEST = 32  # maximum nesting of tables and arrays, and parts of a key
 _TEXT = re.compile(
-    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'  # an end may be missing: then all that follows is text
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'  # without an end, everything that follows is text
     r"|'''(?:[^']|'(?!''))*+(?:''')?"
     r'|"(?:[^"\\\n]|\\.)*+"?'
     r"|'[^'\n]*+'?"
@@ -28,30 +28,32 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 
 
 def from_toml(text: str, source: str) -> dict[str, Any]:
-    """The plain values of a TOML text; whatever is wrong with it, one ``ConfigError`` names its source."""
+    """Parse TOML; a ``ConfigError`` names the source if it is invalid."""
     if _LONG_KEY.search(_TEXT.sub("_", text)):
-        raise ConfigError(f"{source}: not settings: a key has more than {DEEPEST} parts; write it shorter")
+        raise ConfigError(f"{source}: a key has more than {DEEPEST} parts; shorten it")
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer of more than 4,300 digits
-        raise ConfigError(f"{source}: not valid TOML: {error}; fix it there") from error
+        raise ConfigError(f"{source}: not valid TOML: {error}; fix it") from error
     _check(table, source)
     return table
 
 
 def _check(table: dict[str, Any], source: str) -> None:
-    """Refuse what is nested too deep, and integers that TOML does not have."""
+    """Check the nesting depth and that integers have at most 64 bits.
+
+    Raises:
+        ConfigError: The table exceeds a limit.
+    """
     level: list[Any] = [table]
     for _ in range(DEEPEST + 1):
         strange = [value for value in level if isinstance(value, int) and not -INTEGERS <= value < INTEGERS]
         if strange:
-            raise ConfigError(
-                f"{source}: the integer {strange[0]} has more than 64 bits; write a smaller one"
-            )
+            raise ConfigError(f"{source}: the integer {strange[0]} has more than 64 bits; use a smaller one")
         level = [inner for value in level for inner in _inside(value)]
         if not level:
             return
-    raise ConfigError(f"{source}: tables and arrays lie more than {DEEPEST} deep; settings need far less")
+    raise ConfigError(f"{source}: tables and arrays are nested more than {DEEPEST} deep; flatten them")
 
 
 def _inside(value: Any) -> list[Any]:
@@ -61,12 +63,12 @@ def _inside(value: Any) -> list[Any]:
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
-    """A nested dictionary of plain values as TOML; None is left out."""
+    """Write a nested dictionary of plain values as TOML; None is left out."""
     return "\n".join(_table_lines(table, ())).strip() + "\n"
 
 
 def _table_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    """Plain values first, as TOML demands, then sub-tables under their full names."""
+    """Plain values first, as TOML requires, then sub-tables under their full names."""
     plain, nested = [], []
     for key, value in table.items():
         if isinstance(value, Mapping):
@@ -97,12 +99,12 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, float):
-        return repr(value)  # inf and nan are spelled the same in TOML
+        return repr(value)  # inf and nan are written the same in TOML
     if isinstance(value, str):
         return _string(value)
     if value is None:
-        raise ConfigError("a list in the settings holds None, which TOML cannot say; leave it out")
-    return json.dumps(value)  # integers and booleans are spelled the same
+        raise ConfigError("a list in the settings contains None, which TOML does not support; leave it out")
+    return json.dumps(value)  # integers and booleans are written the same
 
 
 def _key(key: str) -> str:
@@ -110,5 +112,5 @@ def _key(key: str) -> str:
 
 
 def _string(text: str) -> str:
-    # JSON escapes as TOML does, but for one character that TOML wants escaped and JSON leaves.
+    # JSON escapes like TOML, except for one character that only TOML requires to be escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007f")
