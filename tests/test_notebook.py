@@ -203,7 +203,7 @@ def test_a_table_is_a_mapping_of_its_columns():
     assert dict(table).keys() == {"verdict", "id"}
     assert len(table) == 2
     assert repr(table) == "Table(3 rows: verdict, id)"
-    with pytest.raises(KeyError, match="'verdicts' is no column; did you mean 'verdict'"):
+    with pytest.raises(KeyError, match="'verdicts' is not a column; did you mean 'verdict'"):
         table["verdicts"]
     assert Table({}).num_rows == 0
     assert_harmless(Table({})._repr_html_())

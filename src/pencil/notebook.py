@@ -46,7 +46,7 @@ class Table(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._columns:
-            raise KeyError(f"{name!r} is no column{did_you_mean(name, self._columns)}")
+            raise KeyError(f"{name!r} is not a column{did_you_mean(name, self._columns)}")
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -78,7 +78,7 @@ class Table(Mapping[str, Column]):
 
 
 class Run:
-    """One run. What it has is read when it is first asked for, and then kept.
+    """One run. Its contents are read on first access and cached.
 
     Settings and metrics can be read while the run trains; summary, labels and figures require a finished run.
 
@@ -92,7 +92,7 @@ class Run:
 
     @cached_property
     def config(self) -> RunConfig:
-        """The settings the run was made with."""
+        """The settings of the run."""
         return self._directory.config
 
     @property
@@ -102,12 +102,12 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The result as ``summary.json`` has it: examples, labels changed, the last and the best metrics."""
+        """The contents of ``summary.json``: examples, labels changed, the last and the best metrics."""
         return self._directory.summary
 
     @property
     def metrics(self) -> Table:
-        """An entry per epoch of what ``metrics.jsonl`` has; NaN for a number that an epoch does not have."""
+        """The metrics of each epoch, from ``metrics.jsonl``; NaN for a number that an epoch does not have."""
         lines = read_metrics(self._directory.metrics)
         names = dict.fromkeys(name for line in lines for name in line)
         return Table({name: _column([line.get(name) for line in lines]) for name in names})
@@ -119,22 +119,22 @@ class Run:
 
     @cached_property
     def labels(self) -> Table:
-        """The columns below, with an entry per training row; equal to what ``pencil labels`` writes.
+        """The labels with an entry per training row, equal to the table that ``pencil labels`` writes.
 
-        id: what identifies the row;
-        given: the class that came with it;
-        suggested: the likeliest class;
+        id: the row's id in the data set;
+        given: the given class;
+        suggested: the most likely class;
         confidence: its probability;
         margin: its lead over the second class;
         verdict: ``keep``, ``relabel``, ``review`` or ``drop``;
         trusted: whether the given label was verified before training;
-        decision: what a reviewer decided, or an empty text.
+        decision: the review decision, or an empty text.
         """
         parts = [_label_columns(chunk, self.class_names) for chunk in self._labels.chunks()]
         return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     def label_distribution(self) -> NDArray[np.float32]:
-        """(N, C) the probability of each class for each training row; a row with a decision is certain."""
+        """(N, C) the probability of each class for each training row; 1 for the label of a review decision."""
         parts = (chunk.distribution for chunk in self._labels.chunks())
         whole = (part.dense() if isinstance(part, TopRows) else part for part in parts)
         return np.concatenate([part.float().numpy() for part in whole])
@@ -174,10 +174,10 @@ def open_run(path: str | Path) -> Run:
     """Open a run for reading, in a notebook or a program.
 
     Args:
-        path: The run's folder, which ``pencil train`` or ``pencil.train`` wrote.
+        path: The run's folder, written by ``pencil train`` or ``pencil.train``.
 
     Raises:
-        RunError: If the folder holds no run.
+        RunError: The folder contains no run.
     """
     return Run(path)
 
@@ -191,7 +191,7 @@ def _html_of_cards(report: Report) -> str:
 
 
 def _html_image(figure: Figure) -> str:
-    """As an image: inside the page its style would apply to the rest of the notebook."""
+    """An image tag, because an inline SVG's style would apply to the rest of the notebook."""
     data = base64.b64encode(figure.svg_file().encode()).decode()
     return f'<img alt="{_escaped(figure.words)}" width="570" src="data:image/svg+xml;base64,{data}">'
 

@@ -45,7 +45,7 @@ def report(
     """Write a report on RUN as one HTML file that works offline.
 
     The report shows which labels seem wrong and with what confidence, the noise by class, the metrics by epoch, the
-    most confident corrections and the cases to review, with thumbnails if the data are images.
+    surest corrections and the cases to review, with thumbnails if the data are images.
     """
     from pencil.report import gather, write_figures, write_markdown, write_page
     from pencil.run import RunDirectory

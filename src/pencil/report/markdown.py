@@ -41,7 +41,7 @@ def markdown(report: Report) -> str:
         *_confusions(report),
         "## Classes with most changes",
         _classes(report),
-        *_examples("Most confident corrections", report.corrections, report),
+        *_examples("Surest corrections", report.corrections, report),
         *_examples("To review", report.reviews, report),
         "## Made by",
         f"{code(report.command)}, seed {report.settings['seed']}. Again: {code(report.rerun)}",

@@ -143,6 +143,6 @@ def galleries(report: Report) -> list[Gallery]:
         f"class has less than {sure} or leads the second by less than {lead}."
     )
     return [
-        Gallery("corrections", "Most confident corrections", corrections, "relabel", report.corrections),
+        Gallery("corrections", "Surest corrections", corrections, "relabel", report.corrections),
         Gallery("review", "To review", reviews, "review", report.reviews),
     ]

@@ -113,7 +113,7 @@ def _alarms(report: Report) -> Advice | None:
 
 def _relabel(report: Report) -> Advice | None:
     words = (
-        "Check the most confident corrections below. If they are convincing, use suggested_label for examples with the "
+        "Check the surest corrections below. If they are convincing, use suggested_label for examples with the "
         "verdict relabel."
     )
     command = f"pencil labels {shlex.quote(report.run)} --out labels.csv"
