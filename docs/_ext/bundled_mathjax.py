@@ -67,7 +67,7 @@ def _bundle(app: Sphinx, config: Config) -> None:
             fetch(folder)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         words = "%s cannot be fetched (%s), so pages load MathJax from the network; install npm, or set %s"
-        logging.getLogger(__name__).warning(words, PACKAGE, error, CACHE)
+        logging.getLogger(__name__).warning(words, PACKAGE, error, CACHE, type="mathjax", subtype="fetch")
         return
     config.html_static_path = [*config.html_static_path, str(cache)]
     config.mathjax_path = f"{FOLDER}/tex-svg.js"
