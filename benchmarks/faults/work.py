@@ -130,7 +130,7 @@ def command(*words: str) -> None:
 def bench(data: str, out: str, tell: Any = lambda _: None) -> None:
     """The grid, its runs in this process: what is between the processes touches no file."""
     vars(runner)["carry_out_all"] = _in_this_process
-    outcome = runner.run_grid(Grid.read(Path(data) / "grid.toml"), Path(out), tell=tell)
+    outcome = runner.run_grid(Grid.read(Path(data) / "grid.toml"), Path(out), progress=tell)
     assert not outcome.failed, outcome.failed
 
 

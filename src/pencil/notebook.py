@@ -206,7 +206,7 @@ def _label_columns(judged: Judged, class_names: Sequence[str]) -> dict[str, Colu
         "margin": judged.margin.numpy(),
         "verdict": _named(VERDICTS, judged.verdict),
         "trusted": judged.trusted.numpy(),
-        "decision": _named(DECISIONS, decision),  # the first is none
+        "decision": _named(DECISIONS, decision),  # the first means no decision
     }
 
 

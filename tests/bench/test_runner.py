@@ -130,7 +130,9 @@ def test_finished_cells_are_skipped_and_changed_ones_are_not(grid_file, undistur
     copy = tmp_path / "copy"
     shutil.copytree(undisturbed, copy)
     changed, heard = Grid.of({**grid.table, "validation": 0.2}), []
-    outcome = run_grid(changed, copy, only=["noise=circular_20", "method=pencil"], seeds=1, tell=heard.append)
+    outcome = run_grid(
+        changed, copy, only=["noise=circular_20", "method=pencil"], seeds=1, progress=heard.append
+    )
     assert [(each.done, each.total) for each in heard] == [(1, 1)]
     assert outcome.skipped == 0
     assert [line["examples"] for line in outcome.lines] == [540] * 6 + [
@@ -155,7 +157,7 @@ def test_failing_cells_are_told_and_the_others_go_on(grid_file, tmp_path, monkey
         only=["noise=lost,circular_20", "method=pencil,clean"],
         seeds=1,
         jobs=1,
-        tell=heard.append,
+        progress=heard.append,
     )
     assert outcome.failed["points circular_20 pencil/dies seed 0"].startswith(
         "its process was killed by SIGKILL"

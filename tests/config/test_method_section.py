@@ -121,13 +121,13 @@ def test_all_mistakes_are_listed_at_once(toy):
     [
         ("toy_methods:Toi", r"method.name = 'toy_methods:Toi': .*no attribute 'Toi'; did you mean 'Toy'"),
         ("toy_method:Toy", r"method.name = 'toy_method:Toy': no module 'toy_method' found"),
-        ("toy_methods:NoMethod", r"must be a dataclass that derives from pencil.methods.Method"),
-        ("toy_methods:Plain", r"must be a dataclass that derives from pencil.methods.Method"),
-        ("toy_methods:word", r"must be a dataclass that derives from pencil.methods.Method"),
+        ("toy_methods:NoMethod", r"not a method; use a dataclass that derives from pencil.methods.Method"),
+        ("toy_methods:Plain", r"not a method; use a dataclass that derives from pencil.methods.Method"),
+        ("toy_methods:word", r"not a method; use a dataclass that derives from pencil.methods.Method"),
         ("toy_methods:", r"is not an import path"),
         (
             "toy_methods:Odd",
-            r"method.name = 'toy_methods:Odd': a field is of a type that settings cannot have",
+            r"method.name = 'toy_methods:Odd': a field has a type that settings do not support",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def run_grid(
     seeds: int | None = None,
     jobs: int = 1,
     keep: bool = False,
-    tell: Callable[[Finished], None] = lambda finished: None,
+    progress: Callable[[Finished], None] = lambda finished: None,
 ) -> Outcome:
     """Carry out the cells of a grid that have no result in ``out`` yet.
 
@@ -71,7 +71,7 @@ def run_grid(
         seeds: The first so many seeds only.
         jobs: Processes, of one thread each.
         keep: Leave checkpoints and label parts of finished runs.
-        tell: Called with every run that ends.
+        progress: Called with every run that ends.
     """
     cells = grid.cells(only, seeds)
     with _alone(out):
@@ -79,7 +79,7 @@ def run_grid(
         known = {(key_of(line), line["config_hash"]) for line in read_results(out)}
         todo = [cell for cell in cells if (cell.key, cell.config_hash) not in known]
         outcome = Outcome(skipped=len(cells) - len(todo))
-        _carry_out(todo, out, results, outcome, jobs=jobs, keep=keep, tell=tell)
+        _carry_out(todo, out, results, outcome, jobs=jobs, keep=keep, progress=progress)
         outcome.lines = results.put_in_order(cell.key for cell in grid.cells())
     return outcome
 
@@ -92,7 +92,7 @@ def _carry_out(
     *,
     jobs: int,
     keep: bool,
-    tell: Callable[[Finished], None],
+    progress: Callable[[Finished], None],
 ) -> None:
     runs: dict[str, list[Cell]] = {}
     for cell in todo:
@@ -105,7 +105,7 @@ def _carry_out(
         for cell in cells:
             _note(cell, result, out, results, outcome)
         outcome.missing -= len(cells)
-        tell(Finished(cells, result, done, len(work)))
+        progress(Finished(cells, result, done, len(work)))
 
 
 def _note(cell: Cell, result: Result, out: Path, results: ResultsFile, outcome: Outcome) -> None:

@@ -92,7 +92,7 @@ def run(
         announce_code({field: code}, grid)
     for cell in chosen.cells(only, seeds):
         load_method(cell.config)  # finds mistakes in its settings before the first run
-    tell = _silent if quiet else _Bar() if is_terminal() else _Lines()
+    progress = _silent if quiet else _Bar() if is_terminal() else _Lines()
     try:
         outcome = run_grid(
             chosen,
@@ -101,10 +101,10 @@ def run(
             seeds=seeds,
             jobs=jobs or os.cpu_count() or 1,
             keep=keep,
-            tell=tell,
+            progress=progress,
         )
     finally:
-        tell.close()
+        progress.close()
     _write_parquet(folder, outcome)
     _report(folder, outcome, json_)
 

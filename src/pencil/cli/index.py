@@ -64,9 +64,9 @@ def index(
     """
     from pencil.data.shards import Fields, write_index
 
-    tell = (lambda *_: None) if quiet else Steps()
+    progress = (lambda *_: None) if quiet else Steps()
     if check:
-        _check(shards, tell, json_)
+        _check(shards, progress, json_)
         return
     if out is None:
         raise ConfigError("--out: missing; give the folder to write the index to")
@@ -74,7 +74,7 @@ def index(
     fields = Fields(label_field, input_field, id_field, ignored)
     splits = {"train": shards, **({"test": test} if test else {})}
     begun = time.monotonic()
-    written = write_index(splits, out, fields, workers=workers, progress=tell)
+    written = write_index(splits, out, fields, workers=workers, progress=progress)
     _report(written, round(time.monotonic() - begun, 3), json_)
 
 
@@ -95,7 +95,7 @@ def _report(written: ShardIndex, seconds: float, json_: bool) -> None:
     say(f"next: pencil {allow}train {shlex.quote(str(written.folder))}")
 
 
-def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_: bool) -> None:
+def _check(words: tuple[str, ...], progress: Callable[[int, int, int], None], json_: bool) -> None:
     from pencil.data.shards import ShardIndex, damaged_shards
 
     if len(words) != 1:
@@ -103,7 +103,7 @@ def _check(words: tuple[str, ...], tell: Callable[[int, int, int], None], json_:
     written = ShardIndex.open(Path(words[0]))
     written.check_places()
     with tempfile.TemporaryDirectory(prefix="pencil-check-") as folder:
-        problems = damaged_shards(written, Path(folder), tell)
+        problems = damaged_shards(written, Path(folder), progress)
     if problems:
         listed = [f"{shard.name}: {problem}" for shard, problem in problems.items()]
         more = [f"and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []

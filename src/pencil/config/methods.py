@@ -25,7 +25,7 @@ from pencil.errors import ConfigError
 from pencil.imports import import_object
 from pencil.methods import BuiltIn, Method
 
-OWN = ":"  # what tells an import path from a built-in name
+OWN = ":"  # distinguishes an import path from a built-in name
 
 
 class OwnMethod(BaseModel):
@@ -38,7 +38,7 @@ class OwnMethod(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, value: Any) -> Any:
-        """A method object, as Python code gives it, becomes its import path and its fields."""
+        """Convert a method object to its import path and fields."""
         if not isinstance(value, Method):
             return value
         fields = (
@@ -51,7 +51,7 @@ class OwnMethod(BaseModel):
         kind = import_object(self.name, field="method.name")
         if not _is_method_class(kind):
             raise ConfigError(
-                f"method.name = {self.name!r} must be a dataclass that derives from pencil.methods.Method"
+                f"method.name = {self.name!r}: not a method; use a dataclass that derives from pencil.methods.Method"
             )
         table = {"method": self.model_extra or {}}
         try:
@@ -61,7 +61,7 @@ class OwnMethod(BaseModel):
             raise ConfigError(explain(error, table, section.model_json_schema())) from None
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise ConfigError(
-                f"method.name = {self.name!r}: a field is of a type that settings cannot have; use numbers, strings, "
+                f"method.name = {self.name!r}: a field has a type that settings do not support; use numbers, strings, "
                 f"booleans, tuples or schedules ({str(error).splitlines()[0]})"
             ) from error
         method: Method = found.method
@@ -79,7 +79,7 @@ def _section(kind: type) -> type[BaseModel]:
 
 
 def name(value: Any) -> str | None:
-    """Which kind of method settings or an object are: a built-in name, or ``OWN``."""
+    """The tag of method settings or of a method object: a built-in name, or ``OWN``."""
     found = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
     if found is None:
         return None
@@ -97,7 +97,7 @@ class _Choice:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """As of a union by name, which is what explanations and the settings page read."""
+        """The schema of a union by name, for explanations and the settings page."""
         built_in = handler(schema)["oneOf"][:-1]
         names = (kind.name for kind in get_args(BuiltIn))
         mapping = {tag: each["$ref"] for tag, each in zip(names, built_in, strict=True)}

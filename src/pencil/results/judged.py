@@ -26,7 +26,7 @@ VERDICTS = ("keep", "relabel", "review", "drop")
 UNDECIDED, ACCEPTED, KEPT, CHANGED, DROPPED = range(5)
 DECISIONS = ("", "accepted", "kept", "changed", "dropped")
 NO_CLASS = -1
-"""Stands for a missing class."""
+"""The class number of rows without a class."""
 _VERDICT_OF_DECISION = torch.tensor([KEEP, RELABEL, KEEP, RELABEL, DROP])  # the first entry is unused
 
 

@@ -1,4 +1,4 @@
-"""The data that a run was trained on, read again: only where its code is trusted and it has not changed since."""
+"""Read the data of a run again, if its code is trusted and the data has not changed."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def own_examples(
     changed_data: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Prepared:
-    """The examples of a run, as it was trained on them.
+    """Read the examples that a run was trained on.
 
     Args:
         directory: The run.
         trust_code: Whether code that the run names may be imported to read them: True, or the import paths.
         changed_data: Continue even if the data has changed.
-        progress: Called with the progress where every row is checked first.
+        progress: Called with the progress if every row is checked first.
 
     Raises:
-        RunError: The code is not trusted, or the data has changed; the message says how.
+        RunError: The code is not trusted, or the data has changed.
     """
     config = directory.config
     check_code(code_of_data(config.data), trust_code, source=directory.path)
@@ -51,7 +51,7 @@ def own_examples(
 
 
 def rows_to_show(directory: RunDirectory, *, changed_data: bool = False) -> Prepared:
-    """The examples of a run for people to look at. Code that the run names is never imported for that."""
+    """Read the examples of a run for display. Code that the run names is never imported."""
     config = directory.config
     check_code(code_of_data(config.data), False, source=directory.path)
     prepared = prepare_examples(_without_noise(config.data), config.seed)
@@ -61,7 +61,11 @@ def rows_to_show(directory: RunDirectory, *, changed_data: bool = False) -> Prep
 
 
 def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool = True) -> None:
-    """Refuse data that is not what the run began with; a run from before fingerprints were kept passes."""
+    """Check that the data has not changed since the run began; runs without a fingerprint pass.
+
+    Raises:
+        ChangedDataError: The data has changed.
+    """
     before = directory.fingerprint
     if before is None:
         return
@@ -73,12 +77,12 @@ def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool
     if found:
         raise ChangedDataError(
             f"the data of {directory.path} is not what the run was trained on: {'; '.join(found)}; restore it, or "
-            "continue with it as it is: --changed-data"
+            "continue with the changed data: --changed-data"
         )
 
 
 def _is_fingerprint(value: Mapping[str, Any]) -> bool:
-    """Whether a file, which may be from an untrusted source, has the form of one."""
+    """Whether the contents of a possibly untrusted file have the form of a fingerprint."""
     marks = [value[name] for name in SPLITS if name in value]
     return "train" in value and all(
         isinstance(mark, dict) and isinstance(mark.get("rows"), int) for mark in marks
@@ -100,7 +104,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any], *, labels: b
 
 
 def _without_noise(data: DataSection) -> DataSection:
-    """Showing rows needs no noise, unless that decides which rows there are."""
+    """Remove noise, which is not needed to show rows, unless it determines the selected rows."""
     if data.per_class is None and data.ceiling is None:
         return data.model_copy(update={"noise": None})
     return data
