@@ -83,12 +83,14 @@ def test_the_continuous_integration_installs_by_the_lock_alone():
     lines = [line.strip() for line in text.splitlines() if "pip" in line and " install " in line]
     others = [line for line in lines if "-c constraints.txt" in line or "oldest.txt" in line]
     assert len(others) == 3, "versions, not hashes, and not in the run that releases"
+    hashes = "--require-hashes --no-deps --only-binary :all: -r"
+    assert f'files=({hashes} ".ci/lock/$2.txt")' in text
     locked = [line for line in lines if line not in others]
-    assert len(locked) == 5, "uv, the lock, this tree; the lock without extras, the wheel"
-    assert all("--no-deps" in line for line in locked)
-    hashed = [line for line in locked if "--require-hashes --no-deps --only-binary :all: -r" in line]
+    assert len(locked) == 5, "uv; the lock, by uv or by pip; this tree; the wheel"
+    hashed = [line for line in locked if hashes in line or '"${files[@]}"' in line]
     assert len(hashed) == 3
-    assert all(line.endswith(("-e .", '"$release"/*.whl')) for line in locked if line not in hashed)
+    rest = [line for line in locked if line not in hashed]
+    assert all("--no-deps" in line and line.endswith(("-e .", '"$release"/*.whl')) for line in rest)
 
 
 @pytest.fixture
