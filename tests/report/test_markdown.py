@@ -47,6 +47,7 @@ def test_the_summary_is_written_whole(report, tmp_path):
         write_markdown(report, tmp_path / "summary.txt")
 
 
+@pytest.mark.slow
 def test_charts_are_written_as_svg_and_png(report, tmp_path):
     pytest.importorskip("matplotlib")
     files, missing = write_figures(report, tmp_path / "charts")
