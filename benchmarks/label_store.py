@@ -81,8 +81,8 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 def fill(store: RowStore[TopRows], method: TopPencil, classes: int) -> None:
     """Eq. 8, with a label for every row that its number tells."""
     for start in range(0, store.num_rows, CHUNK):
-        rows = torch.arange(start, min(start + CHUNK, store.num_rows))
-        store.scatter(rows, method.start_rows(rows % classes, classes))
+        indices = torch.arange(start, min(start + CHUNK, store.num_rows))
+        store.scatter(indices, method.start_rows(indices % classes, classes))
 
 
 def speeds(
@@ -102,22 +102,22 @@ def speeds(
     probs = (3 * torch.randn(batch, classes, generator=generator)).softmax(dim=1)
 
     def batches(size: int) -> Tensor:
-        rows: Tensor = torch.randint(store.num_rows, (size,), generator=generator).unique()
-        return rows[torch.randperm(len(rows), generator=generator)]
+        indices: Tensor = torch.randint(store.num_rows, (size,), generator=generator).unique()
+        return indices[torch.randperm(len(indices), generator=generator)]
 
-    def bare(rows: Tensor) -> None:
-        table.index_copy_(0, rows, table.index_select(0, rows))
+    def bare(indices: Tensor) -> None:
+        table.index_copy_(0, indices, table.index_select(0, indices))
 
-    def ours(rows: Tensor) -> None:
-        store.scatter(rows, store.gather(rows))
+    def ours(indices: Tensor) -> None:
+        store.scatter(indices, store.gather(indices))
 
-    def label_step(rows: Tensor) -> None:
-        few = probs[: len(rows)]
-        store.scatter(rows, method.moved_rows(few, store.gather(rows), rows % classes, CORRECTING))
+    def label_step(indices: Tensor) -> None:
+        few = probs[: len(indices)]
+        store.scatter(indices, method.moved_rows(few, store.gather(indices), indices % classes, CORRECTING))
 
-    def linear(rows: Tensor) -> None:
+    def linear(indices: Tensor) -> None:
         layer.zero_grad()
-        layer(inputs[: len(rows)]).backward(probs[: len(rows)])
+        layer(inputs[: len(indices)]).backward(probs[: len(indices)])
 
     many = 1 << 16
     moving = medians([bare, ours], lambda: batches(many), repeats)
@@ -129,12 +129,14 @@ def speeds(
     }
 
 
-def medians(works: list[Callable[[Tensor], None]], rows: Callable[[], Tensor], repeats: int) -> list[float]:
-    """Median seconds of each, taking turns on rows of their own; the first two rounds warm up."""
+def medians(
+    works: list[Callable[[Tensor], None]], indices: Callable[[], Tensor], repeats: int
+) -> list[float]:
+    """Median seconds of each, taking turns on indices of their own; the first two rounds warm up."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(repeats + 2):
         for work, taken in zip(works, times, strict=True):
-            some = rows()
+            some = indices()
             begun = time.perf_counter()
             work(some)
             taken.append(time.perf_counter() - begun)

@@ -1,6 +1,6 @@
 """Learned labels on disk. Each rank writes its own files, and readers load them a range of rows at a time.
 
-A part is a safetensors file of at most ``PIECE`` rows of one rank, in ascending order: ``row`` numbers, ``given``
+A part is a safetensors file of at most ``PIECE`` rows of one rank, in ascending order: ``row`` indices, ``given``
 labels, ``trusted`` if some labels are, the learned ``rows/...`` in the store's format, and the rows' ids as text.
 """
 
@@ -46,13 +46,13 @@ class SavedRows:
 
 def save_labels(
     folder: Path,
-    numbers: Tensor,
+    indices: Tensor,
     given: GivenLabels,
     rows: Mapping[str, Tensor],
     ids: Sequence[str],
     rank: int = 0,
 ) -> None:
-    """Write one rank's rows; ``numbers`` (N,) are their row numbers across all ranks.
+    """Write one rank's rows; ``indices`` (N,) are their row indices across all ranks.
 
     Parts left by an earlier attempt of this rank are removed first. Everything is synced to disk on return.
     """
@@ -60,8 +60,8 @@ def save_labels(
     make_folder(place)
     for old in place.glob(f"{rank:05d}-*.safetensors"):
         old.unlink()
-    for index, order in enumerate(numbers.argsort().split(PIECE)):
-        part = _part(numbers, given, rows, ids, order)
+    for index, order in enumerate(indices.argsort().split(PIECE)):
+        part = _part(indices, given, rows, ids, order)
         file = place / f"{rank:05d}-{index:05d}.safetensors"
         save_file(part, file)
         sync(file)
@@ -69,11 +69,11 @@ def save_labels(
 
 
 def _part(
-    numbers: Tensor, given: GivenLabels, rows: Mapping[str, Tensor], ids: Sequence[str], order: Tensor
+    indices: Tensor, given: GivenLabels, rows: Mapping[str, Tensor], ids: Sequence[str], order: Tensor
 ) -> dict[str, Tensor]:
     texts = [ids[row].encode("utf-8", "surrogateescape") for row in order.tolist()]  # ids may hold any bytes
     mine = given.subset(order)
-    part = {"row": numbers[order], "given": mine.values}
+    part = {"row": indices[order], "given": mine.values}
     if mine.trusted is not None:
         part["trusted"] = mine.trusted
     part |= {f"rows/{name}": value[order] for name, value in rows.items()}
@@ -134,7 +134,7 @@ class _Part:
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        """Row numbers and id offsets, which locate the remaining data."""
+        """Row indices and id offsets, which locate the remaining data."""
         check_plain(self.path)
         if self._forms.get("row") == _NOTHING:  # a rank without rows
             return {"row": _LONG, "id_ends": _LONG}
@@ -142,7 +142,7 @@ class _Part:
         found = self._read({"row": slice(None), "id_ends": slice(None)})
         row, ends, size = found["row"], found["id_ends"], self._forms["ids"].shape[0]
         if len(row) and (int(row[0]) < 0 or bool((row.diff() < 1).any())):
-            raise self._damaged("row numbers must ascend from 0")
+            raise self._damaged("row indices must ascend from 0")
         if len(ends) and (int(ends[0]) < 0 or bool((ends.diff() < 0).any()) or int(ends[-1]) > size):
             raise self._damaged("id_ends must ascend within ids")
         return found

@@ -58,7 +58,7 @@ class Queue:
 
         Args:
             about: Identifies the labels of the queue; a queue of other labels is rejected.
-            parts: Row numbers (M,) in order, by part: ``DOUBTFUL`` and optionally ``SURE``.
+            parts: Row indices (M,) in order, by part: ``DOUBTFUL`` and optionally ``SURE``.
         """
         for name, value in about.items():
             self.database.run("INSERT OR IGNORE INTO about VALUES (?, ?)", (name, value))
@@ -67,20 +67,20 @@ class Queue:
                 raise RunError(
                     f"{self.database.path}: belongs to other labels than this run's ({name} differs); move it away"
                 )
-        for part, rows in parts.items():
+        for part, indices in parts.items():
             if self.database.find("SELECT 1 FROM parts WHERE part = ?", (part,)) is None:
-                self._append(part, rows())
+                self._append(part, indices())
         self.with_sure = SURE in parts
 
-    def _append(self, part: str, rows: NDArray[np.int64]) -> None:
+    def _append(self, part: str, indices: NDArray[np.int64]) -> None:
         first = 1 + self._number("SELECT COALESCE(MAX(last), 0) FROM parts")
-        for start in range(0, len(rows), BATCH):
-            some = rows[start : start + BATCH].tolist()
+        for start in range(0, len(indices), BATCH):
+            some = indices[start : start + BATCH].tolist()
             self.database.run_many(
                 "INSERT INTO queue (place, row) VALUES (?, ?)", enumerate(some, start=first + start)
             )
         self.database.run(
-            "INSERT INTO parts (part, first, last) VALUES (?, ?, ?)", (part, first, first + len(rows) - 1)
+            "INSERT INTO parts (part, first, last) VALUES (?, ?, ?)", (part, first, first + len(indices) - 1)
         )
 
     def progress(self) -> dict[str, int]:
