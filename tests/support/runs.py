@@ -8,9 +8,9 @@ import torch
 
 from pencil.algorithm import cut
 from pencil.config import RunConfig
+from pencil.data.pixels import encode_png
 from pencil.presets import preset
 from pencil.results import ModelCard, save_labels, save_model
-from pencil.review.pictures import encode_png
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels, StoreChoice
 

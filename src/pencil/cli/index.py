@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pencil.cli.options import as_json
 from pencil.cli.output import is_terminal, print_json, print_pairs, say
 from pencil.errors import ConfigError, DataError
 from pencil.places import common_place
@@ -41,7 +42,7 @@ SHOWN = 10
 )
 @click.option("--workers", type=click.IntRange(1), default=4, show_default=True, help="Shards read at once.")
 @click.option("--check", is_flag=True, help="SHARDS is an index: read all its shards and compare checksums.")
-@click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+@as_json
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def index(
     shards: tuple[str, ...],

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pencil.cli.options import changed_data_option
+from pencil.cli.options import as_json, changed_data_option
 from pencil.cli.output import print_json, say
 
 EXAMPLES, MOST_EXAMPLES = 24, 100
@@ -31,7 +31,7 @@ EXAMPLES, MOST_EXAMPLES = 24, 100
 )
 @click.option("--no-data", is_flag=True, help="Do not read the run's data: no thumbnails.")
 @changed_data_option
-@click.option("--json", "json_", is_flag=True, help="Print the result as one line of JSON.")
+@as_json
 def report(
     run: Path,
     out: Path | None,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
-import struct
-import zlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from pencil.data.pixels import as_pixels, encode_png
 from pencil.errors import MissingExtraError
 from pencil.imports import need
 
@@ -47,34 +46,11 @@ def is_image(value: Tensor) -> bool:
 
 def thumbnail(image: Tensor) -> Thumbnail:
     """Make a thumbnail of an image (1 or 3, H, W), uint8 or float: JPEG for large images with Pillow, else PNG."""
-    pixels = _small(_bytes(image))
+    pixels = _small(as_pixels(image))
     height, width = pixels.shape[1:]
     jpeg = None if max(height, width) <= SHARP else _jpeg(pixels)
-    kind, data = ("jpeg", jpeg) if jpeg is not None else ("png", png(pixels))
+    kind, data = ("jpeg", jpeg) if jpeg is not None else ("png", encode_png(pixels, level=9))
     return Thumbnail(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width, height)
-
-
-def png(pixels: Tensor) -> bytes:
-    """Encode pixels (1 or 3, H, W) uint8 as a PNG file, gray or RGB."""
-    channels, height, width = pixels.shape
-    lines = pixels.permute(1, 2, 0).reshape(height, width * channels)
-    unfiltered = torch.cat([torch.zeros(height, 1, dtype=torch.uint8), lines], dim=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
-    body = zlib.compress(unfiltered.numpy().tobytes(), 9)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def _bytes(image: Tensor) -> Tensor:
-    """Convert to uint8; other types are scaled so that the minimum is black and the maximum white."""
-    if image.dtype == torch.uint8:
-        return image
-    values = image.float().nan_to_num()
-    low, high = values.min(), values.max()
-    return ((values - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch.uint8)
 
 
 def _small(image: Tensor) -> Tensor:

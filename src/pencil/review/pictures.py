@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 import threading
-import zlib
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from pencil.data import Examples, Image, Shown, as_text, shown
+from pencil.data.pixels import as_pixels, encode_png
 from pencil.errors import DataError
 
 LONGEST = 1024  # pixels; larger than a page shows
@@ -69,15 +68,6 @@ class Pictures:
             return shown(self._examples.inputs, row)
 
 
-def as_pixels(value: Tensor) -> Tensor:
-    """Convert an image (channels, H, W) to uint8; other types are scaled to the whole range."""
-    if value.dtype == torch.uint8:
-        return value
-    values = value.float().nan_to_num()
-    low, high = values.min(), values.max()
-    return ((values - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch.uint8)
-
-
 def shrunk(pixels: Tensor, longest: int = LONGEST) -> Tensor:
     """Scale an image down so that no side exceeds ``longest`` pixels."""
     height, width = pixels.shape[1:]
@@ -87,17 +77,3 @@ def shrunk(pixels: Tensor, longest: int = LONGEST) -> Tensor:
     size = (max(1, round(height * scale)), max(1, round(width * scale)))
     small = torch.nn.functional.interpolate(pixels[None].float(), size=size, mode="area")[0]
     return small.round().to(torch.uint8)
-
-
-def encode_png(pixels: Tensor) -> bytes:
-    """Encode an image (1 or 3, H, W) uint8 as a PNG file."""
-    channels, height, width = pixels.shape
-    lines = pixels.permute(1, 2, 0).reshape(height, -1)
-    unfiltered = torch.nn.functional.pad(lines, (1, 0))  # each line starts with its filter type, 0
-    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
-    data = zlib.compress(unfiltered.contiguous().numpy().tobytes(), 1)
-    return b"\x89PNG\r\n\x1a\n" + _part(b"IHDR", header) + _part(b"IDAT", data) + _part(b"IEND", b"")
-
-
-def _part(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
