@@ -94,6 +94,7 @@ def test_methods_with_nothing_but_defaults_are_told_apart(table):
     assert len({cell.config_hash for cell in cells}) == 4
 
 
+@pytest.mark.no_cover
 def test_the_committed_results_are_of_the_grids_settings(monkeypatch):
     for name in ("PENCIL_DATA", "CIFAR10_FEATURES", "CIFAR10"):
         monkeypatch.setenv(name, "anywhere")
@@ -203,6 +204,7 @@ def test_whatever_stands_there_ends_in_a_message(table, field, value):
         Grid.of({**table, field: value})
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "benchmarks" / "grids").glob("*.toml")), ids=lambda path: path.stem
 )

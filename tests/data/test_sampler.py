@@ -13,7 +13,7 @@ from pencil.data.order import Blocks, Order, owned_indices
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.errors import DataError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.no_cover]  # thousands of plans: five times as slow when measured
 
 quick = settings(max_examples=60, deadline=None)
 EPOCHS = st.integers(0, 400)
