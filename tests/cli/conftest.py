@@ -1,5 +1,6 @@
 """Tiny data, the command in this process, and one finished run."""
 
+import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -12,12 +13,14 @@ from pencil.cli import main
 from pencil.cli.main import cli
 from support import files
 
+# click 8.1 mixes stdout and stderr unless it is asked not to; 8.2 never does
+SEPARATE = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
 QUICK = ("--epochs", "1,6,1", "--quiet")
 
 
 def _pencil(*words) -> Result:
     """The command without ``main``: a mistake stays an exception."""
-    return CliRunner().invoke(cli, [str(word) for word in words])
+    return CliRunner(**SEPARATE).invoke(cli, [str(word) for word in words])
 
 
 @pytest.fixture(scope="session")
