@@ -1,0 +1,13 @@
+"""Estimates of label noise from features and given labels alone: no clean labels, no noise rate, no folds.
+
+``fit`` reads the features of all rows in a few passes and returns a ``Fitted``, a few tensors that are equal on all
+ranks. Its ``posterior`` computes, for any batch of these rows, the probability that each class is the true one. The
+given label of a row does not shape its own read-out (leave-one-out), so the probability is not flattered by it.
+
+Only tensors come in and go out; nothing here depends on a run, a method or a network.
+"""
+
+from pencil.estimates.fit import Fitted, Passes, fit
+from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
+
+__all__ = ["Alarm", "Fitted", "Interval", "NoiseEstimate", "Passes", "fit"]
