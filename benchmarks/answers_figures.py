@@ -1,0 +1,176 @@
+"""The figures and tables of ``answers``, from its lines."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Line = dict[str, Any]
+TRUSTED_ECE = 0.05  # above it an estimate must carry an alarm
+SLACK = 0.02  # over the asked share of false relabels
+
+
+def figures(lines: Sequence[Line], *, quick: bool = False) -> dict[str, float]:
+    """What is promised, measured over all problems and seeds."""
+    cells = [line for line in lines if line["scorer"] == "estimates"]
+    return {
+        "cells": len(cells),
+        **_calibration(cells),
+        **_relabels(cells),
+        **_rankings(lines, cells),
+        "coverage_noise_rate": _share(line["rate_covered"] for line in cells),
+        "coverage_noise_rate_without_alarm": _share(
+            line["rate_covered"] for line in cells if not line["alarms"]
+        ),
+        "coverage_suggested_error": _share(line["suggested_error_covered"] for line in cells),
+        "coverage_per_class": _mean(line["per_class_covered"] for line in cells),
+    }
+
+
+def _calibration(cells: Sequence[Line]) -> dict[str, float]:
+    uniform = [line for line in cells if line["near_uniform"]]
+    others = [line for line in cells if not line["near_uniform"]]
+    return {
+        "ece_near_uniform_worst": _worst(line["ece"] for line in uniform),
+        "ece_after_audit_worst": _worst(line["ece_after_audit"] for line in others),
+        "ece_worst": _worst(line["ece"] for line in cells),
+        "alarms_missed": sum(line["ece"] > TRUSTED_ECE and not line["alarms"] for line in cells),
+        "alarms_false": sum(line["ece"] <= TRUSTED_ECE and bool(line["alarms"]) for line in cells),
+        "alarms": sum(bool(line["alarms"]) for line in cells),
+    }
+
+
+def _relabels(cells: Sequence[Line]) -> dict[str, float]:
+    clean = [line for line in cells if line["noise"] == "clean"]
+    return {
+        "cells_within_asked_rate": sum(within(line, 5) and within(line, 10) for line in cells),
+        "cells_within_5_percent": sum(within(line, 5) for line in cells),
+        "cells_within_10_percent": sum(within(line, 10) for line in cells),
+        "relabels_at_5_percent": sum(line["relabels_5"] for line in cells),
+        "relabels_at_10_percent": sum(line["relabels_10"] for line in cells),
+        "clean_changed_percent": _worst(100 * line["relabels_10"] / line["rows"] for line in clean),
+    }
+
+
+def within(line: Line, asked: int) -> bool:
+    """Whether the true share of false relabels is at most the asked one and 2 points."""
+    return bool(line[f"false_relabels_{asked}"] <= (asked / 100 + SLACK) * line[f"relabels_{asked}"])
+
+
+def _rankings(lines: Sequence[Line], cells: Sequence[Line]) -> dict[str, float]:
+    """Mean ranking measures; leads are counted by problem, over the mean of its seeds."""
+    noisy = [line for line in cells if line["ap"] is not None]
+    found = {
+        "average_precision": _percent(line["ap"] for line in noisy),
+        "auroc": _percent(line["auroc"] for line in noisy),
+    }
+    for scorer in sorted({line["scorer"] for line in lines} - {"estimates"}):
+        own = [line for line in lines if line["scorer"] == scorer and line["ap"] is not None]
+        found[f"average_precision_{scorer}"] = _percent(line["ap"] for line in own)
+        found[f"auroc_{scorer}"] = _percent(line["auroc"] for line in own)
+    for measure in ("ap", "auroc"):
+        found["problems_with_noise"], found[f"problems_{measure}_ahead_of_cleanlab"] = _ahead(
+            lines, measure, {"cleanlab"}
+        )
+        _, found[f"problems_{measure}_ahead_of_all"] = _ahead(lines, measure, None)
+    return found
+
+
+def _ahead(lines: Sequence[Line], measure: str, rivals: set[str] | None) -> tuple[int, int]:
+    """Problems, and those in which the estimates are at or above every rival (all of them for None)."""
+    names = sorted({(line["data"], line["noise"]) for line in lines if line["ap"] is not None})
+    ahead = 0
+    for place in names:
+        means = means_of(lines, place, measure)
+        others = [value for name, value in means.items() if name != "estimates" and name in (rivals or means)]
+        ahead += "estimates" in means and all(round(means["estimates"] - value, 4) >= 0 for value in others)
+    return len(names), ahead
+
+
+def means_of(lines: Sequence[Line], place: tuple[str, str], measure: str) -> dict[str, float]:
+    """The mean over seeds of a measure, by scorer."""
+    found: dict[str, list[float]] = {}
+    for line in lines:
+        if (line["data"], line["noise"]) == place and line.get(measure) is not None:
+            found.setdefault(line["scorer"], []).append(line[measure])
+    return {scorer: statistics.fmean(values) for scorer, values in found.items()}
+
+
+def tables(lines: Sequence[Line]) -> str:
+    """Two tables in Markdown: the estimates, and the rankings of all scorers; means over seeds."""
+    return f"{_estimates_table(lines)}\n\n{_rankings_table(lines)}\n"
+
+
+def _estimates_table(lines: Sequence[Line]) -> str:
+    head = (
+        "| data | noise | true rate, % | estimated (interval) | ECE, % | after an audit | alarm | "
+        "relabels at 5 %: number, false % | at 10 % | right labels, %: given → suggested |"
+    )
+    rows = [head, "|---" * head.count(" | ") + "|---|"]
+    for place in _places(lines):
+        cells = [line for line in lines if (line["data"], line["noise"]) == place]
+        own = [line for line in cells if line["scorer"] == "estimates"]
+        if own:
+            rows.append(_estimates_row(place, own))
+    return "\n".join(rows)
+
+
+def _estimates_row(place: tuple[str, str], own: Sequence[Line]) -> str:
+    def mean(name: str) -> str:
+        return f"{100 * statistics.fmean(line[name] for line in own):.1f}"
+
+    rate = f"{mean('rate')} ({mean('rate_low')}–{mean('rate_high')})"
+    alarms = sum(bool(line["alarms"]) for line in own)
+    parts = [
+        *place,
+        mean("true_rate"),
+        rate,
+        mean("ece"),
+        mean("ece_after_audit"),
+        f"{alarms} of {len(own)}",
+        _false_share(own, 5),
+        _false_share(own, 10),
+        f"{mean('right_given')} → {mean('right_suggested')}",
+    ]
+    return f"| {' | '.join(parts)} |"
+
+
+def _false_share(own: Sequence[Line], asked: int) -> str:
+    count = sum(line[f"relabels_{asked}"] for line in own)
+    false = sum(line[f"false_relabels_{asked}"] for line in own)
+    share = f", {100 * false / count:.1f}" if count else ""
+    return f"{count / len(own):.0f}{share}"
+
+
+def _rankings_table(lines: Sequence[Line]) -> str:
+    scorers = sorted({line["scorer"] for line in lines}, key=lambda name: (name != "estimates", name))
+    rows = [f"| data | noise | {' | '.join(scorers)} |", "|---" * (len(scorers) + 2) + "|"]
+    for place in _places(lines):
+        ap, area = means_of(lines, place, "ap"), means_of(lines, place, "auroc")
+        if ap:
+            values = [f"{100 * area[s]:.1f} / {100 * ap[s]:.1f}" if s in ap else "–" for s in scorers]
+            rows.append(f"| {place[0]} | {place[1]} | {' | '.join(values)} |")
+    return "\n".join(rows)
+
+
+def _places(lines: Iterable[Line]) -> list[tuple[str, str]]:
+    """Problems in the order of the lines."""
+    return list(dict.fromkeys((line["data"], line["noise"]) for line in lines))
+
+
+def _percent(values: Iterable[float]) -> float:
+    return round(100 * _mean(values), 2)
+
+
+def _share(values: Iterable[bool]) -> float:
+    return _mean(float(value) for value in values)
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return round(statistics.fmean(found), 4) if found else 0.0
+
+
+def _worst(values: Iterable[float]) -> float:
+    return round(max(values, default=0.0), 4)
