@@ -23,7 +23,7 @@ from pencil.run.sources import Prepared
 
 FOLDS = 5
 STRENGTH = {"cub": 0.01, "cifar10": 0.01, "cifar100": 0.01}  # C of scikit-learn's LogisticRegression
-STRENGTHS = (0.001, 0.01, 0.1, 1.0)
+STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1)
 TRAINED = (
     "pencil",
     "cross_entropy",
@@ -55,7 +55,7 @@ def out_of_fold(features: Tensor, given: Tensor, num_classes: int, seed: int, st
     probs = torch.zeros(len(given), num_classes)
     for number in range(FOLDS):
         seen = (fold != number).numpy()
-        model = linear.LogisticRegression(C=strength, max_iter=200)
+        model = linear.LogisticRegression(C=strength, max_iter=200, tol=1e-3)
         model.fit(values[seen], given.numpy()[seen])
         out = torch.from_numpy(model.predict_proba(values[~seen])).float()
         probs[(fold == number).nonzero(), torch.from_numpy(model.classes_)] = out

@@ -1,0 +1,208 @@
+"""Real errors in public labels, found by pencil and checked by people.
+
+    python benchmarks/cifar10_lite0.py CIFAR10 FEATURES.npz        # once; then export CIFAR10_FEATURES=FEATURES.npz
+    python benchmarks/found_errors.py --json                       # CIFAR-10's test labels against the votes of people
+    python benchmarks/found_errors.py --show trec --looks 50       # the first 50 rows, to judge by eye
+    python benchmarks/found_errors.py --show fashion --sheet FOLDER
+
+CIFAR-10's 10,000 test images with their own labels, EfficientNet-Lite0 features. An error counts as confirmed where
+people contradict the label: in CIFAR-10H (about 50 votes an image) another class has most votes, or in the study of
+Northcutt et al. (2021; 275 candidates, 5 people each) fewer than 3 of 5 chose the given label. The candidates of that
+study were found by cleanlab with another network, so that it rather favours cleanlab. TREC's 5,452 training questions
+(TF-IDF of words and letters, 300 components) and Fashion-MNIST's 10,000 test images (random Fourier features of
+pixels; FASHION_MNIST names the folder of its four files) have no second opinion: they are judged by eye, in
+benchmarks/results/found_errors_by_eye.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from answers_estimates import fitted_to, posteriors, wrong_probability
+from answers_scores import STRENGTH, out_of_fold
+from common import data_folder, finish
+from found_errors_sheet import write_sheet
+from torch import Tensor
+
+from pencil.imports import need
+
+LOOKS = (50, 100, 200)
+BY_EYE = Path(__file__).parent / "results" / "found_errors_by_eye.json"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows with labels of unknown truth.
+
+    Attributes:
+        features: (N, D).
+        given: (N,) their labels.
+        names: Of the classes.
+        contents: One per row: a text, or an image (H, W) or (H, W, 3) uint8.
+    """
+
+    features: Tensor
+    given: Tensor
+    names: list[str]
+    contents: list[str] | np.ndarray
+
+
+def main() -> None:
+    """Print the figures, or show what comes first."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
+    parser.add_argument("--show", choices=SOURCES, help="list the first rows of a set instead")
+    parser.add_argument("--looks", type=int, default=50, help="rows to show")
+    parser.add_argument("--sheet", type=Path, help="write the shown images into this PNG file")
+    arguments = parser.parse_args()
+    data_folder()
+    torch.set_num_threads(1)
+    if arguments.show:
+        show(SOURCES[arguments.show](), arguments.looks, arguments.sheet)
+    else:
+        finish(cifar10_figures() | by_eye_figures(), as_json=arguments.json)
+
+
+def cifar10_figures() -> dict[str, float]:
+    """Confirmed errors in the first looks of each order; empty where the features are not there."""
+    if not features_file().is_file():
+        print("cifar10 is skipped: CIFAR10_FEATURES does not name a file", file=sys.stderr)
+        return {}
+    rows = cifar10()
+    votes, study = contradicted(rows.given)
+    p_wrong = scored(rows)[0]
+    strength = STRENGTH["cifar10"]
+    probs = out_of_fold(rows.features, rows.given, len(rows.names), 0, strength)
+    orders = {"": p_wrong, "_cleanlab": wrong_probability(probs, rows.given)}
+    figures: dict[str, float] = {"errors_by_votes": int(votes.sum()), "errors_by_study": int(study.sum())}
+    for looks in LOOKS:
+        for name, score in orders.items():
+            first = score.argsort(descending=True, stable=True)[:looks]
+            figures[f"confirmed_in_{looks}_looks{name}"] = int((votes | study)[first].sum())
+            figures[f"confirmed_by_votes_in_{looks}_looks{name}"] = int(votes[first].sum())
+            figures[f"confirmed_by_study_in_{looks}_looks{name}"] = int(study[first].sum())
+        expected = looks * float((votes | study).double().mean())
+        figures[f"confirmed_in_{looks}_looks_random"] = round(expected, 1)
+    return figures
+
+
+def by_eye_figures() -> dict[str, float]:
+    """Rows looked at and errors seen, by set, as written down in the results."""
+    figures = {}
+    for name, seen in json.loads(BY_EYE.read_text(encoding="utf-8")).items():
+        figures[f"{name}_looks"] = seen["looks"]
+        for judgement in ("wrong", "unclear"):
+            figures[f"{name}_{judgement}"] = sum(row["judgement"] == judgement for row in seen["rows"])
+    return figures
+
+
+def scored(rows: Labelled) -> tuple[Tensor, Tensor]:
+    """The probability (N,) that each label is wrong, and the suggested classes (N,)."""
+    fitted = fitted_to(rows.features, rows.given, len(rows.names))
+    posterior = posteriors(fitted, rows.features, rows.given)
+    noise = fitted.noise
+    print(
+        f"estimated share of wrong labels: {noise.rate}; alarms: {[a.name for a in noise.alarms]}",
+        file=sys.stderr,
+    )
+    return wrong_probability(posterior, rows.given), posterior.argmax(1)
+
+
+def show(rows: Labelled, looks: int, sheet: Path | None) -> None:
+    """Print the rows most probably wrong, and draw them."""
+    p_wrong, suggested = scored(rows)
+    first = p_wrong.argsort(descending=True, stable=True)[:looks].tolist()
+    captions = []
+    for place, row in enumerate(first, start=1):
+        given, better = rows.names[int(rows.given[row])], rows.names[int(suggested[row])]
+        content = rows.contents[row] if isinstance(rows.contents, list) else ""
+        print(f"{place:>3}  row {row:<5} {given} -> {better}  {float(p_wrong[row]):.3f}  {content}")
+        captions.append(f"{row} {given}\n-> {better}")
+    if sheet is not None and not isinstance(rows.contents, list):
+        write_sheet(sheet, [rows.contents[row] for row in first], captions)
+
+
+def contradicted(given: Tensor) -> tuple[Tensor, Tensor]:
+    """(N,) bool each: the most votes of CIFAR-10H are for another class; the study's people reject the label."""
+    folder = data_folder() / "labels"
+    study = torch.zeros(len(given), dtype=torch.bool)
+    for row in json.loads((folder / "cifar10_mturk.json").read_text(encoding="utf-8")):
+        study[row["id"]] = row["mturk"]["given"] < 3
+    return votes().argmax(1) != given, study
+
+
+def votes() -> Tensor:
+    """(10000, 10) how many people of CIFAR-10H chose each class."""
+    with np.load(data_folder() / "labels" / "cifar10h.npz") as arrays:
+        return torch.from_numpy(arrays["counts"].astype(np.int64))
+
+
+def features_file() -> Path:
+    """The file that benchmarks/cifar10_lite0.py wrote."""
+    return Path(os.environ.get("CIFAR10_FEATURES", "CIFAR10_FEATURES is not set"))
+
+
+def cifar10() -> Labelled:
+    """CIFAR-10's test rows."""
+    sys.path.insert(0, str(data_folder()))
+    import unpack  # type: ignore[import-not-found]  # it lies beside the data
+
+    images, labels, names = unpack.read(data_folder() / "cifar" / "cifar10_test.npz")
+    with np.load(features_file()) as arrays:
+        features = torch.from_numpy(arrays["test"]).float()
+    return Labelled(
+        features, torch.from_numpy(labels.astype(np.int64)), [str(name) for name in names], images
+    )
+
+
+def trec() -> Labelled:
+    """TREC's training questions with their coarse classes."""
+    text = need("sklearn.feature_extraction.text", extra="sklearn", purpose="make features of text")
+    pipeline = need("sklearn.pipeline", extra="sklearn", purpose="make features of text")
+    reduce = need("sklearn.decomposition", extra="sklearn", purpose="make features of text")
+    lines = (data_folder() / "trec" / "train_5500.label").read_text(encoding="latin-1").splitlines()
+    kinds = [line.split(":", 1)[0] for line in lines]
+    questions = [line.split(" ", 1)[1] for line in lines]
+    words = text.TfidfVectorizer(ngram_range=(1, 3), min_df=2, sublinear_tf=True)
+    letters = text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=3, sublinear_tf=True)
+    both = pipeline.FeatureUnion([("words", words), ("letters", letters)])
+    values = reduce.TruncatedSVD(300, random_state=0).fit_transform(both.fit_transform(questions))
+    names = sorted(set(kinds))
+    given = torch.tensor([names.index(kind) for kind in kinds])
+    return Labelled(torch.from_numpy(values).float(), given, names, questions)
+
+
+def fashion() -> Labelled:
+    """Fashion-MNIST's test images; random Fourier features of their pixels."""
+    kernels = need("sklearn.kernel_approximation", extra="sklearn", purpose="make features of pixels")
+    folder = Path(os.environ.get("FASHION_MNIST", "/usr/share/datasets/fashion-mnist"))
+    labels = _idx(folder / "t10k-labels-idx1-ubyte.gz", header=8)
+    pixels = _idx(folder / "t10k-images-idx3-ubyte.gz", header=16)
+    values = pixels.reshape(-1, 784).astype(np.float32) / 255
+    gamma = 1 / (784 * values.var())
+    features = kernels.RBFSampler(gamma=gamma, n_components=1000, random_state=0).fit_transform(values)
+    names = ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
+    given = torch.from_numpy(labels.astype(np.int64))
+    return Labelled(torch.from_numpy(features).float(), given, names, pixels.reshape(-1, 28, 28))
+
+
+def _idx(path: Path, header: int) -> np.ndarray:
+    """The bytes of an IDX file after its header."""
+    return np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=header)
+
+
+SOURCES = {"cifar10": cifar10, "trec": trec, "fashion": fashion}
+
+
+if __name__ == "__main__":
+    main()
