@@ -29,7 +29,7 @@ from pencil.algorithm import Pencil, flip_certificates
 from pencil.config import RunConfig
 from pencil.data import Splits, read_features
 from pencil.presets import preset
-from pencil.run import RunDirectory, learned_labels, train
+from pencil.run import RunDirectory, judged_labels, train
 from pencil.run.sources import prepare_examples
 
 ALPHA, NOISE, RATE = 0.1, "symmetric", 0.4
@@ -181,7 +181,7 @@ def labels(run: RunDirectory) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     """Given, suggested and true labels (N,) of the training rows."""
     config = run.config
     examples = prepare_examples(config.data, config.seed).train
-    chunks, _ = learned_labels(run)
+    chunks, _ = judged_labels(run)
     suggested = torch.cat([chunk.distribution.max(dim=1).indices for chunk in chunks])
     assert examples.reference is not None
     return examples.labels.hard, suggested, examples.reference

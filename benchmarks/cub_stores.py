@@ -22,7 +22,7 @@ from common import data_folder, finish
 from cub_features import Cell, cell_config
 from torch import Tensor
 
-from pencil.run import learned_labels, train
+from pencil.run import judged_labels, train
 
 STORES = ("dense", "dense:mapped", "top:4", "top:8", "top:16")
 
@@ -65,7 +65,7 @@ def labels_and_accuracy(path: str, seed: int, store: str) -> tuple[Tensor, float
     config = cell_config(Cell("symmetric_40", "pencil", seed, path)).model_copy(update={"store": store})
     with tempfile.TemporaryDirectory() as folder:
         run = train(config, Path(folder) / "run")
-        chunks, _ = learned_labels(run)
+        chunks, _ = judged_labels(run)
         labels = torch.cat([chunk.distribution.max(dim=1).indices for chunk in chunks])
         accuracy = 100 * run.summary["last"]["test_accuracy"]
     print(f"seed {seed}  {store}  {accuracy:.1f} %", file=sys.stderr)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from common import finish
 
-from pencil.run import RunDirectory, learned_labels
+from pencil.run import RunDirectory, judged_labels
 
 ROWS, DIMS, CLASSES = 3000, 32, 10
 STEPS = 7 * ROWS // 60
@@ -137,7 +137,7 @@ def rows_are_whole(out: Path) -> bool:
     """Whether the labels name every row exactly once."""
     if not (out / "summary.json").exists():
         return False
-    chunks, _ = learned_labels(RunDirectory.open(out))
+    chunks, _ = judged_labels(RunDirectory.open(out))
     return sorted(int(row) for chunk in chunks for row in chunk.ids) == list(range(ROWS))
 
 

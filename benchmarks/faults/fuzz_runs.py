@@ -31,7 +31,7 @@ from pencil.results import (
     save_model,
 )
 from pencil.results.decisions import HISTORY
-from pencil.run import RunDirectory, learned_labels, own_examples, prepare_examples
+from pencil.run import RunDirectory, judged_labels, own_examples, prepare_examples
 from pencil.run.own_data import data_fingerprint
 from pencil.stores import GivenLabels
 
@@ -171,7 +171,7 @@ def _labels(folder: Path) -> Made:
     (part,) = run.labels.glob("*.safetensors")
 
     def read(_: Path) -> None:
-        chunks, _names = learned_labels(run)
+        chunks, _names = judged_labels(run)
         for _chunk in chunks:
             pass
 
@@ -213,7 +213,7 @@ def _review(folder: Path) -> Made:
         for leftover in path.parent.glob("review.sqlite-*"):
             leftover.unlink()
         list(read_decisions(path.parent, num_classes=3))
-        for _chunk in learned_labels(run)[0]:
+        for _chunk in judged_labels(run)[0]:
             pass
 
     return seeds, file_target(file, read)

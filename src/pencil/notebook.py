@@ -125,7 +125,7 @@ class Run:
         given: the given class;
         suggested: the most likely class;
         confidence: its probability;
-        margin: its lead over the second class;
+        p_wrong: the probability that the given label is wrong;
         verdict: ``keep``, ``relabel``, ``review`` or ``drop``;
         trusted: whether the given label was verified before training;
         decision: the review decision, or an empty text.
@@ -203,7 +203,7 @@ def _label_columns(judged: Judged, class_names: Sequence[str]) -> dict[str, Colu
         "given": _named(class_names, judged.given),
         "suggested": _named(class_names, judged.suggested),
         "confidence": judged.confidence.numpy(),
-        "margin": judged.margin.numpy(),
+        "p_wrong": judged.p_wrong.numpy(),
         "verdict": _named(VERDICTS, judged.verdict),
         "trusted": judged.trusted.numpy(),
         "decision": _named(DECISIONS, decision),  # the first means no decision

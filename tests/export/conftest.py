@@ -25,6 +25,6 @@ def run(points, tmp_path_factory):
 def rows(run):
     """What the run believes, one by one."""
     from pencil.results import label_rows
-    from pencil.run import learned_labels
+    from pencil.run import judged_labels
 
-    return list(label_rows(*learned_labels(run)))
+    return list(label_rows(*judged_labels(run)))

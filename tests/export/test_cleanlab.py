@@ -6,14 +6,14 @@ import torch
 
 from pencil.algorithm import cut
 from pencil.export.cleanlab import arrays
-from pencil.results import VerdictRule, judge
-from pencil.run import learned_labels
+from pencil.results import judge
+from pencil.run import judged_labels
 
 pytestmark = pytest.mark.slow
 
 
 def test_arrays_hold_given_labels_and_beliefs_in_the_order_of_rows(run, rows):
-    made = arrays(*learned_labels(run))
+    made = arrays(*judged_labels(run))
     names = made["class_names"]
     assert made["ids"].tolist() == [row.id for row in rows]
     assert names[made["labels"]].tolist() == [row.given for row in rows]
@@ -24,7 +24,7 @@ def test_arrays_hold_given_labels_and_beliefs_in_the_order_of_rows(run, rows):
 
 def test_cut_rows_become_whole():
     belief = torch.tensor([[0.7, 0.2, 0.1]])
-    judged = judge(cut(belief.log(), 2).softmax(), torch.tensor([2]), VerdictRule(), ids=["a"])
+    judged = judge(cut(belief.log(), 2).softmax(), torch.tensor([2]), 0.7, ids=["a"])
     made = arrays([judged], ["x", "y", "z"])
     np.testing.assert_allclose(made["pred_probs"], belief, atol=2e-3)
     assert made["labels"].tolist() == [2]
@@ -32,7 +32,7 @@ def test_cut_rows_become_whole():
 
 def test_cleanlab_takes_them_and_finds_most_wrong_labels(run, points):
     found = pytest.importorskip("cleanlab.filter")
-    made = arrays(*learned_labels(run))
+    made = arrays(*judged_labels(run))
     issues = found.find_label_issues(made["labels"], made["pred_probs"], n_jobs=1)
     wrong = points.noisy != points.true
     assert issues.dtype == bool

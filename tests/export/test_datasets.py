@@ -6,8 +6,8 @@ import torch
 
 from pencil.algorithm import cut
 from pencil.export.datasets import write_parquet
-from pencil.results import VerdictRule, judge
-from pencil.run import learned_labels
+from pencil.results import judge
+from pencil.run import judged_labels
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ def load(path, cache):
 
 @pytest.mark.parametrize("distribution", [False, True])
 def test_the_library_reads_labels_as_class_labels(run, rows, tmp_path, distribution):
-    chunks, names = learned_labels(run)
+    chunks, names = judged_labels(run)
     assert write_parquet(tmp_path / "l.parquet", chunks, names, distribution=distribution) == len(rows)
     table = load(tmp_path / "l.parquet", tmp_path / "cache")
     given, suggested, verdict = (
@@ -35,14 +35,14 @@ def test_the_library_reads_labels_as_class_labels(run, rows, tmp_path, distribut
     assert ("distribution" in table.features) == distribution
     if distribution:
         assert table.features["distribution"].length == len(names)
-        whole = torch.cat([chunk.distribution for chunk in learned_labels(run)[0]])
+        whole = torch.cat([chunk.distribution for chunk in judged_labels(run)[0]])
         np.testing.assert_array_equal(np.array(table["distribution"][:], dtype=np.float32), whole.numpy())
 
 
 def test_several_chunks_and_cut_rows_become_one_table(tmp_path):
     belief = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
     chunks = [
-        judge(cut(belief[[row]].log(), 2).softmax(), torch.tensor([0]), VerdictRule(), ids=[name], first=row)
+        judge(cut(belief[[row]].log(), 2).softmax(), torch.tensor([0]), 0.7, ids=[name], first=row)
         for row, name in enumerate("ab")
     ]
     assert write_parquet(tmp_path / "l.parquet", chunks, ["x", "y", "z"], distribution=True) == 2

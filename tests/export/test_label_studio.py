@@ -13,7 +13,7 @@ from pencil.errors import DataError
 from pencil.export.label_studio import labeling_config, read_choices, task
 from pencil.results import LabelRow
 
-ROW = LabelRow("a/1.png", "cat", "cow & <calf>", 0.93, "relabel")
+ROW = LabelRow("a/1.png", "cat", "cow & <calf>", 0.93, 0.97, "relabel")
 
 
 def exported(name, *annotations):
@@ -41,6 +41,7 @@ def test_a_task_shows_the_example_and_predicts_the_suggested_label(shown):
         shown: "http://host/a/1.png",
         "pencil_id": "a/1.png",
         "given_label": "cat",
+        "p_wrong": 0.97,
         "verdict": "relabel",
     }
     (prediction,) = made["predictions"]

@@ -73,14 +73,14 @@ def test_distribution_confidence_and_verdicts_tell_the_same_story(points):
 
 
 def test_labels_and_accuracy_are_those_of_a_run_of_the_engine(tmp_path, points):
-    from pencil.run import learned_labels, train
+    from pencil.run import judged_labels, train
 
     numbers, test = (np.unique(each, return_inverse=True)[1] for each in (points.noisy, points.test_true))
     path = tmp_path / "points.npz"
     np.savez(path, X=points.values, y=numbers, X_test=points.test_values, y_test=test)
     directory = train(preset("features", str(path)).model_copy(update={"seed": 3}), tmp_path / "run")
     classifier = PencilClassifier(random_state=3).fit(points.values, numbers)
-    chunks, _ = learned_labels(directory)
+    chunks, _ = judged_labels(directory)
     assert np.array_equal(classifier.label_distribution_, torch.cat([c.distribution for c in chunks]).numpy())
     assert classifier.score(points.test_values, test) == directory.summary["last"]["test_accuracy"]
 

@@ -12,7 +12,7 @@ pytest.importorskip("sklearn")
 from pencil.config import RunConfig
 from pencil.integrations.sklearn import PencilClassifier
 from pencil.presets import preset
-from pencil.run import learned_labels, prepare_examples, train
+from pencil.run import judged_labels, prepare_examples, train
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def test_cub_features_with_40_percent_noise_end_as_in_a_run_of_the_engine(tmp_pa
     prepared = prepare_examples(config.data, config.seed)
     (inputs, labels), (test_inputs, test_labels) = map(arrays, (prepared.train, prepared.test))
     classifier = PencilClassifier(epochs=epochs, random_state=config.seed).fit(inputs, labels)
-    chunks, _ = learned_labels(directory)
+    chunks, _ = judged_labels(directory)
     suggested = torch.cat([chunk.distribution.max(dim=1).indices for chunk in chunks]).numpy()
     assert np.array_equal(classifier.corrected_labels_, suggested)
     assert classifier.score(test_inputs, test_labels) == directory.summary["last"]["test_accuracy"]

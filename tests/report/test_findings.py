@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from pencil.report.findings import BINS, LabelCounts, PairCounts, most_changed, transition
-from pencil.results import DROP, VERDICTS, Decided, VerdictRule, judge
+from pencil.results import DROP, VERDICTS, Decided, judge
 
 ROWS, CLASSES = 400, 6
 
 
 def judged_rows(first, given, belief, decided=None):
     ids = [str(first + row) for row in range(len(given))]
-    return judge(belief, given, VerdictRule(), ids=ids, first=first, decided=decided)
+    return judge(belief, given, 0.7, ids=ids, first=first, decided=decided)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_classes_and_verdicts_are_counted(counted):
         for number in range(len(VERDICTS)):
             assert int(counts.verdicts[name, number]) == sum(verdict[row] == number for row in mine)
     assert [counts.total(number) for number in range(3)] == [verdict.count(number) for number in range(3)]
-    assert counts.doubt == pytest.approx(float(judged.doubt().sum()), rel=1e-4)
+    assert counts.doubt == pytest.approx(float(judged.p_wrong.sum()), rel=1e-4)
 
 
 def test_the_histogram_holds_every_row_in_its_bin(counted):
@@ -136,7 +136,7 @@ def test_a_class_that_nothing_suggests_has_an_empty_row():
 
 
 def test_decisions_are_counted_and_drop_appears_only_if_there_is_one():
-    belief, given = torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([0, 0])
+    belief, given = torch.tensor([[0.4, 0.6], [0.9, 0.1]]), torch.tensor([0, 0])
     before, after = LabelCounts(2), LabelCounts(2)
     before.add(judged_rows(0, given, belief))
     after.add(judged_rows(0, given, belief, Decided(torch.tensor([4, 0]), torch.tensor([-1, -1]))))

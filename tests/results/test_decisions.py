@@ -10,7 +10,6 @@ from pencil.errors import RunError
 from pencil.results import (
     DECISIONS,
     DecisionReader,
-    VerdictRule,
     judge,
     last_entry,
     read_decisions,
@@ -33,7 +32,7 @@ def judged_with(folder, name="id", size=3):
     for some in torch.arange(7).split(size):
         ids = [f"{name} {row}" for row in some.tolist()]
         given = torch.zeros(len(some), dtype=torch.long)
-        yield judge(BELIEF[some], given, VerdictRule(), ids=ids, first=int(some[0]), decided=reader.take(ids))
+        yield judge(BELIEF[some], given, 0.9, ids=ids, first=int(some[0]), decided=reader.take(ids))
     reader.finish()
 
 

@@ -8,14 +8,14 @@ import torch
 
 from pencil.algorithm import TopRows, cut
 from pencil.errors import ConfigError, RunError
-from pencil.results import Decided, LabelRow, VerdictRule, judge, label_rows, write_labels
+from pencil.results import Decided, LabelRow, judge, label_rows, write_labels
 
 NAMES = ("cat, big", "żółć", 'd"og')
 IDS = ["a.png", "two\nlines", 'comma, quote" and \u2028']
 
 
 def judged(ids, given, belief, **more):
-    return judge(belief, None if given is None else torch.tensor(given), VerdictRule(), ids=ids, **more)
+    return judge(belief, None if given is None else torch.tensor(given), 0.7, ids=ids, **more)
 
 
 def chunks():
@@ -31,26 +31,26 @@ def rows_of(path):
 def test_csv_has_id_given_suggested_confidence_and_verdict(tmp_path):
     assert write_labels(tmp_path / "labels.csv", chunks(), NAMES) == 3
     assert rows_of(tmp_path / "labels.csv") == [
-        ["id", "given_label", "suggested_label", "confidence", "verdict"],
-        ["a.png", "cat, big", "żółć", "0.75", "relabel"],
-        ["two\nlines", "żółć", 'd"og', "0.666667", "review"],
-        [IDS[2], "cat, big", "cat, big", "1.0", "keep"],
+        ["id", "given_label", "suggested_label", "confidence", "p_wrong", "verdict"],
+        ["a.png", "cat, big", "żółć", "0.75", "0.875", "relabel"],
+        ["two\nlines", "żółć", 'd"og', "0.666667", "0.666667", "review"],
+        [IDS[2], "cat, big", "cat, big", "1.0", "0.0", "keep"],
     ]
 
 
 def test_csv_is_utf8_text_with_quotes_where_needed(tmp_path):
     write_labels(tmp_path / "labels.csv", list(chunks())[:1], NAMES)
     first = (tmp_path / "labels.csv").read_bytes().decode("utf-8").split("\r\n")[1]
-    assert first == 'a.png,"cat, big",żółć,0.75,relabel'
+    assert first == 'a.png,"cat, big",żółć,0.75,0.875,relabel'
 
 
 def test_csv_with_the_whole_distribution(tmp_path):
     write_labels(tmp_path / "labels.csv", chunks(), NAMES, distribution=True)
     header, first, second, third = rows_of(tmp_path / "labels.csv")
-    assert header[5:] == ["p_cat, big", "p_żółć", 'p_d"og']
-    assert first[5:] == ["0.125", "0.75", "0.125"]
-    assert second[5:] == ["0.0", "0.333333", "0.666667"]
-    assert third[5:] == ["1.0", "0.0", "0.0"]
+    assert header[6:] == ["p_cat, big", "p_żółć", 'p_d"og']
+    assert first[6:] == ["0.125", "0.75", "0.125"]
+    assert second[6:] == ["0.0", "0.333333", "0.666667"]
+    assert third[6:] == ["1.0", "0.0", "0.0"]
 
 
 @pytest.mark.parametrize("distribution", [False, True])
@@ -117,7 +117,7 @@ def test_decisions_are_a_column_and_decide_the_verdict(tmp_path):
     with (tmp_path / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["decision"] for row in rows] == words
-    assert [row["verdict"] for row in rows] == ["relabel", "keep", "drop", "review"]
+    assert [row["verdict"] for row in rows] == ["relabel", "keep", "drop", "keep"]
     assert [row["suggested_label"] for row in rows] == ["b", "a", "a", "a"]
 
 
@@ -127,8 +127,8 @@ def test_rows_without_labels_have_no_verdict_and_unknown_classes_keep_their_name
     write_labels(tmp_path / "new.csv", [judged(["1"], [2], belief)], ("a", "b", "c"), distribution=True)
     assert rows_of(tmp_path / "bare.csv") == [["id", "suggested_label", "confidence"], ["1", "a", "0.9"]]
     assert rows_of(tmp_path / "new.csv") == [
-        ["id", "given_label", "suggested_label", "confidence", "verdict", "p_a", "p_b"],
-        ["1", "c", "a", "0.9", "relabel", "0.9", "0.1"],
+        ["id", "given_label", "suggested_label", "confidence", "p_wrong", "verdict", "p_a", "p_b"],
+        ["1", "c", "a", "0.9", "1.0", "relabel", "0.9", "0.1"],
     ]
 
 
@@ -155,4 +155,6 @@ def test_rows_one_by_one_say_what_the_table_says(tmp_path):
 def test_cut_distributions_are_taken_row_by_row_too():
     chunk = judged(["a"], [2], cut(torch.tensor([[0.1, 0.8, 0.05, 0.05]]).log(), 2).softmax())
     (row,) = label_rows([chunk], ["w", "y", "x", "z"])
-    assert row == LabelRow("a", "x", "y", pytest.approx(0.8, abs=2e-3), "relabel")
+    assert row == LabelRow(
+        "a", "x", "y", pytest.approx(0.8, abs=2e-3), pytest.approx(0.95, abs=2e-3), "relabel"
+    )

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pencil.algorithm.top_rows import cut
-from pencil.results import KEEP, RELABEL, REVIEW, VerdictRule, judge
+from pencil.results import KEEP, RELABEL, REVIEW, judge
 from pencil.review.queue import DOUBTFUL, SURE, VERDICTS_OF_PART, rows_by_doubt
 
 
@@ -13,7 +13,7 @@ def chunks(distribution, given, size, trusted=None):
         yield judge(
             distribution[rows],
             given[rows],
-            VerdictRule(),
+            0.7,
             ids=[str(row) for row in rows.tolist()],
             first=int(rows[0]),
             trusted=None if trusted is None else trusted[rows],
@@ -21,14 +21,16 @@ def chunks(distribution, given, size, trusted=None):
 
 
 def naive(distribution, given, trusted=None):
-    """(verdict, margin, row) of every row, by the words of the rule."""
+    """(verdict, 1 - p_wrong, row) of every row, by the words of the rule."""
     found = []
     for row, (shares, label) in enumerate(zip(distribution.tolist(), given.tolist(), strict=True)):
-        second, best = sorted(shares)[-2:]
-        sure = best >= 0.7 and torch.tensor(best) - torch.tensor(second) >= 0.5
-        verdict = (KEEP if shares.index(best) == label else RELABEL) if sure else REVIEW
+        best = max(shares)
+        wrong = 1 - torch.tensor(shares)[label]
+        verdict = KEEP if wrong <= 0.5 and shares[label] == best else REVIEW
+        if shares[label] != best and best >= 0.7:
+            verdict = RELABEL
         if trusted is None or not trusted[row]:
-            found.append((verdict, float(torch.tensor(best) - torch.tensor(second)), row))
+            found.append((verdict, -float(wrong), row))
     return found
 
 
@@ -41,7 +43,7 @@ def beliefs():
 
 
 @pytest.mark.parametrize("size", [7, 600])
-def test_review_comes_first_then_relabel_each_by_the_smallest_lead(beliefs, size):
+def test_review_comes_first_then_relabel_each_by_the_largest_p_wrong(beliefs, size):
     distribution, given = beliefs
     rows = rows_by_doubt(chunks(distribution, given, size), VERDICTS_OF_PART[DOUBTFUL]).tolist()
     known = naive(distribution, given)
@@ -56,7 +58,7 @@ def test_review_comes_first_then_relabel_each_by_the_smallest_lead(beliefs, size
 def test_rows_to_keep_come_when_asked_for_by_doubt_too(beliefs):
     distribution, given = beliefs
     rows = rows_by_doubt(chunks(distribution, given, 30), VERDICTS_OF_PART[SURE]).tolist()
-    kept = sorted((margin, row) for verdict, margin, row in naive(distribution, given) if verdict == KEEP)
+    kept = sorted((key, row) for verdict, key, row in naive(distribution, given) if verdict == KEEP)
     assert len(kept) > 5
     assert rows == [row for _, row in kept]
 

@@ -7,6 +7,7 @@ import torch
 
 from pencil.cli.main import cli
 from pencil.errors import ConfigError, RunError
+from pencil.results import REVIEW
 from pencil.review import Review
 from pencil.review.history import OvertakenError, Who
 from pencil.run import LabelTable, RunDirectory
@@ -49,7 +50,8 @@ def test_the_first_item_is_the_most_doubtful_and_tells_all_that_is_needed(review
     table = LabelTable.open(RunDirectory.open(run))
     beliefs = torch.cat([chunk.distribution for chunk in table.chunks()])
     top = beliefs.topk(4, dim=1)
-    row = int((top.values[:, 0] - top.values[:, 1]).argmin())
+    judged = next(table.chunks())
+    row = int(torch.where(judged.verdict == REVIEW, judged.p_wrong, 0).argmax())
     assert (item["row"], item["id"], item["place"], item["version"]) == (row, f"row {row}", 1, 0)
     assert item["verdict"] == "review"
     assert [label for label, _ in item["likely"]] == top.indices[row].tolist()

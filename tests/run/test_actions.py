@@ -12,7 +12,7 @@ from pencil.errors import ConfigError, PencilError, RunError
 from pencil.methods import CrossEntropy
 from pencil.presets import preset
 from pencil.results import SavedLabels
-from pencil.run import learned_labels, prepare_examples, resume, train
+from pencil.run import LabelTable, prepare_examples, resume, train
 
 LABELS = "labels/00000-00000.safetensors"
 FILES = (
@@ -22,9 +22,9 @@ FILES = (
 
 
 def believed(directory):
-    """Ids, given names and distributions of a run, joined."""
-    chunks, names = learned_labels(directory)
-    parts = list(chunks)
+    """Ids, given names and learned distributions of a run, joined."""
+    table = LabelTable.open(directory)
+    parts, names = list(table.learned_chunks()), table.class_names
     ids = [name for part in parts for name in part.ids]
     given = [names[label] for part in parts for label in part.given.tolist()]
     return ids, given, torch.cat([part.distribution for part in parts]), names
@@ -186,8 +186,9 @@ def test_every_store_trains_and_tells_its_labels(make_config, tmp_path, store):
     directory = train(make_config(store=store, data={"noise": noise}), tmp_path / "run")
     assert directory.config.store == store
     assert not list((tmp_path / "run").glob("rows-*"))
-    chunks, names = learned_labels(directory)
-    labels = [label for chunk in chunks for label in chunk.distribution.max(dim=1).indices.tolist()]
+    table = LabelTable.open(directory)
+    names = table.class_names
+    labels = [label for chunk in table.learned_chunks() for label in chunk.suggested.tolist()]
     reference = prepare_examples(directory.config.data, directory.config.seed).train.reference
     share = float((torch.tensor(labels) == reference).float().mean())
     assert share == pytest.approx(directory.summary["last"]["labels_correct"])

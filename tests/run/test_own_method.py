@@ -8,7 +8,7 @@ from pencil.config import RunConfig
 from pencil.errors import ConfigError, RunError
 from pencil.report import gather
 from pencil.review import Review
-from pencil.run import code_in, learned_labels, resume, train
+from pencil.run import LabelTable, code_in, judged_labels, resume, train
 from support.own_method import FILE, MODULE
 
 
@@ -36,12 +36,13 @@ def config_of(make_config, **method):
 def test_a_finished_run_is_read_without_its_code(own, make_config, tmp_path):
     run = train(config_of(make_config, drift=0.5), tmp_path / "run")
     assert own()
-    chunks = list(learned_labels(run)[0])
+    chunks = list(judged_labels(run)[0])
     assert sum(len(chunk.ids) for chunk in chunks) == 120
     assert any(int((chunk.suggested != chunk.given).sum()) for chunk in chunks)
     report = gather(run)
     assert report.learns_labels
-    assert report.totals["labels_changed"] == run.summary["labels_changed"] > 0
+    changed = sum(int(chunk.changed.sum()) for chunk in LabelTable.open(run).learned_chunks())
+    assert changed == run.summary["labels_changed"] > 0
     review = Review(run)
     assert review.take_next("somebody")
     review.close()
@@ -49,7 +50,7 @@ def test_a_finished_run_is_read_without_its_code(own, make_config, tmp_path):
 
 
 def test_what_is_read_is_what_the_method_believed(own, make_config, tmp_path, monkeypatch):
-    from pencil.run import actions
+    from pencil.run import LabelTable, actions
 
     seen = {}
     keep = actions.rows_to_keep
@@ -60,7 +61,7 @@ def test_what_is_read_is_what_the_method_believed(own, make_config, tmp_path, mo
 
     monkeypatch.setattr(actions, "rows_to_keep", noted)
     run = train(config_of(make_config), tmp_path / "run")
-    chunks = list(learned_labels(run)[0])
+    chunks = list(LabelTable.open(run).learned_chunks())
     changed = sum(int((chunk.suggested != chunk.given).sum()) for chunk in chunks)
     assert changed == int((seen["labels"].suggested != seen["labels"].given).sum())
     assert sorted(float(value) for chunk in chunks for value in chunk.confidence) == sorted(
@@ -72,7 +73,7 @@ def test_one_that_learns_no_labels_keeps_the_given_ones(own, make_config, tmp_pa
     table = config_of(make_config).table() | {"method": {"name": "toy:Weighted"}}
     run = train(RunConfig.of(table), tmp_path / "run")
     assert run.summary["learns_labels"] is False
-    assert not gather(run).totals["labels_changed"]
+    assert not any(chunk.changed.any() for chunk in LabelTable.open(run).learned_chunks())
 
 
 def test_resuming_imports_it_only_where_it_is_trusted(own, make_config, tmp_path):

@@ -6,7 +6,7 @@ import torch
 
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.kinds import FeaturesData, ImagesData
-from pencil.run import evaluate, learned_labels, predict, train
+from pencil.run import evaluate, judged_labels, predict, train
 
 
 def test_accuracy_on_each_split(finished):
@@ -94,7 +94,7 @@ def test_an_unfinished_run_predicts_nothing(finished, tmp_path, points):
     for ask in (
         lambda: evaluate(directory),
         lambda: predict(directory, finished.config.data),
-        lambda: learned_labels(directory),
+        lambda: judged_labels(directory),
     ):
         with pytest.raises(RunError, match="is not finished"):
             ask()

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pencil.algorithm import cut
+from pencil.algorithm import TopRows, cut
 from pencil.config import RunConfig
 from pencil.data.pixels import encode_png
+from pencil.engine import fitting_method
+from pencil.estimates import Interval, NoiseEstimate
 from pencil.presets import preset
-from pencil.results import ModelCard, save_labels, save_model
+from pencil.results import POSTERIOR, Estimates, ModelCard, save_labels, save_model, write_estimates
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels, StoreChoice
 
@@ -21,11 +23,53 @@ def write_run(folder: Path, table, given: GivenLabels, kept, ids, names, **model
     """A run directory as ``pencil train`` leaves it, but for metrics and summary."""
     directory = RunDirectory.create(folder, RunConfig.of(table))
     save_labels(folder, torch.arange(len(ids)), given, kept, ids)
+    write_posterior(directory, given, kept, ids)
     card = ModelCard(
         **{"name": "linear", "args": {}, "input_shape": (5,), "class_names": tuple(names)} | model
     )
     save_model(folder, {"weight": torch.zeros(1)}, card)
     return directory
+
+
+def write_posterior(directory: RunDirectory, given: GivenLabels, kept, ids) -> None:
+    """The posterior and estimates of a run: what PENCIL's rows say, taken for calibrated."""
+    config, classes = directory.config, given.num_classes
+    choice, store = StoreChoice.parse(config.store).in_memory, {}
+    for name in ("read", "written"):
+        store[name] = choice.make(len(ids), classes)
+    for name, value in store["read"].state().items():
+        value.copy_(kept[name])
+    method = fitting_method(config.method, choice, classes)
+    everything = torch.arange(len(ids))
+    belief = method.label_distribution(store["read"].gather(everything), given.values, classes)
+    store["written"].scatter(everything, belief)
+    save_labels(directory.path, everything, given, store["written"].state(), ids, name=POSTERIOR)
+    write_estimates(directory.path, estimates_of(belief, given.hard, str(choice)))
+
+
+def estimates_of(belief, given: torch.Tensor, store="dense", alarms=()) -> Estimates:
+    """Estimates that suit a posterior (N, C), whole or cut."""
+    whole = belief.dense() if isinstance(belief, TopRows) else belief
+    classes = whole.shape[1]
+    joint = torch.zeros(classes, classes).index_add_(1, given, whole.T.contiguous()) + 1e-9
+    matrix = joint / joint.sum(1, keepdim=True)
+    rate = float((1 - whole.gather(1, given[:, None])).mean())
+    error = float((1 - whole.amax(1)).mean())
+    wrong = 1 - joint.diagonal() / joint.sum(0)
+    noise = NoiseEstimate(
+        _interval(rate),
+        torch.stack([wrong, (wrong - 0.05).clamp_min(0), (wrong + 0.05).clamp_max(1)], dim=1),
+        matrix,
+        (matrix - 0.05).clamp_min(0),
+        (matrix + 0.05).clamp_max(1),
+        _interval(error),
+        alarms,
+    )
+    return Estimates.of(noise, "inputs", store)
+
+
+def _interval(value: float) -> Interval:
+    return Interval(value, max(0.0, value - 0.05), min(1.0, value + 0.05))
 
 
 def make_lines(changed, **more):

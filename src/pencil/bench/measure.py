@@ -17,7 +17,7 @@ from pencil.durable import write_text
 from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
 from pencil.results import describe_environment, read_json
-from pencil.run import RunDirectory, Trust, code_in, learned_labels, own_examples, resume, train
+from pencil.run import LabelTable, RunDirectory, Trust, code_in, own_examples, resume, train
 from pencil.run.build import build_runtime
 from pencil.run.network import trained_network
 
@@ -102,7 +102,7 @@ def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:
 
 
 def _learned(directory: RunDirectory) -> Tensor:
-    chunks, _ = learned_labels(directory)
+    chunks = LabelTable.open(directory).learned_chunks()
     return torch.cat([judged.suggested for judged in chunks])
 
 

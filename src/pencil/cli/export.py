@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pencil.cli.options import as_json, for_spreadsheet
+from pencil.cli.options import as_json, for_spreadsheet, max_false_relabels_option
 from pencil.cli.output import print_json, say
 from pencil.escape import spreadsheet_cell
 
@@ -43,6 +43,7 @@ SHOWN = 3
     help="Label Studio: show the texts from this .csv with the columns id and text.",
 )
 @click.option("--distribution", is_flag=True, help="datasets: write the probability of every class too.")
+@max_false_relabels_option
 @as_json
 def export(
     run: Path,
@@ -52,6 +53,7 @@ def export(
     prefix: str | None,
     texts: Path | None,
     distribution: bool,
+    max_false_relabels: float | None,
     json_: bool,
 ) -> None:
     """Write RUN's labels for another tool.
@@ -61,7 +63,8 @@ def export(
     from pencil.export.tools import ExportOptions, export
     from pencil.run import RunDirectory
 
-    written = export(RunDirectory.open(run), tool, out, ExportOptions(verdicts, prefix, texts, distribution))
+    options = ExportOptions(verdicts, prefix, texts, distribution, max_false_relabels)
+    written = export(RunDirectory.open(run), tool, out, options)
     files = [str(file) for file in written.files]
     if json_:
         print_json({"to": tool, "rows": written.rows, "files": files})

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pencil.cli.options import as_json, changed_data_option
+from pencil.cli.options import as_json, changed_data_option, max_false_relabels_option
 from pencil.cli.output import print_json, say
 
 EXAMPLES, MOST_EXAMPLES = 24, 100
@@ -30,6 +30,7 @@ EXAMPLES, MOST_EXAMPLES = 24, 100
     help="Number of corrections and of cases to review to show.",
 )
 @click.option("--no-data", is_flag=True, help="Do not read the run's data: no thumbnails.")
+@max_false_relabels_option
 @changed_data_option
 @as_json
 def report(
@@ -39,6 +40,7 @@ def report(
     markdown: Path | None,
     examples: int,
     no_data: bool,
+    max_false_relabels: float | None,
     changed_data: bool,
     json_: bool,
 ) -> None:
@@ -51,7 +53,11 @@ def report(
     from pencil.run import RunDirectory
 
     found = gather(
-        RunDirectory.open(run), examples=examples, read_data=not no_data, changed_data=changed_data
+        RunDirectory.open(run),
+        examples=examples,
+        read_data=not no_data,
+        changed_data=changed_data,
+        max_false_relabels=max_false_relabels,
     )
     page = out or run / "report.html"
     written: dict[str, Any] = {"out": str(page), "bytes": write_page(found, page)}

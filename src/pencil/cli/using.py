@@ -12,6 +12,7 @@ from pencil.cli.options import (
     as_json,
     changed_data_option,
     for_spreadsheet,
+    max_false_relabels_option,
     run_argument,
     set_option,
     trust_code_option,
@@ -103,18 +104,27 @@ def predict(
 @run_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@max_false_relabels_option
 @for_spreadsheet
 @as_json
-def labels(run: Path, out: Path, distribution: bool, spreadsheet: bool, json_: bool) -> None:
-    """Write RUN's labels: given, suggested, confidence, verdict.
+def labels(
+    run: Path,
+    out: Path,
+    distribution: bool,
+    max_false_relabels: float | None,
+    spreadsheet: bool,
+    json_: bool,
+) -> None:
+    """Write RUN's labels: given, suggested, confidence, p_wrong, verdict.
 
-    If RUN was reviewed, decisions replace learned labels, and a column shows them.
+    confidence is the probability that the suggested label is right, p_wrong that the given one is wrong. If RUN was
+    reviewed, decisions replace estimates, and a column shows them.
     """
     from pencil.results import write_labels
-    from pencil.run import RunDirectory, learned_labels
+    from pencil.run import RunDirectory, judged_labels
 
     directory = RunDirectory.open(run)
-    chunks, names = learned_labels(directory)
+    chunks, names = judged_labels(directory, max_false_relabels)
     _keep_apart(out, directory.config.data.path)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_)

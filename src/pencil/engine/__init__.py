@@ -3,6 +3,7 @@
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard
+from pencil.engine.features import network_features
 from pencil.engine.learner import LabelLearner, LearnedLabels, fitting_method
 from pencil.engine.loop import Loop
 from pencil.engine.metrics import read_json_lines, read_metrics
@@ -51,6 +52,7 @@ __all__ = [
     "fitting_method",
     "is_lost_rank",
     "is_sharded",
+    "network_features",
     "phase_ended",
     "predictions",
     "read_json_lines",

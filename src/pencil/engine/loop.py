@@ -167,6 +167,8 @@ class Loop:
         totals = progress.tally.of_all_ranks(job.runtime)
         progress.changed = totals.changed if totals.moved else progress.changed
         metrics = self._metrics(epochs, totals)
+        if epochs == 1 and job.after_first_epoch is not None:
+            job.after_first_epoch()
         progress.end_epoch()
         if job.policy is None or progress.course is None:
             self._emit("epoch", **metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -32,6 +33,8 @@ class Training:
     ranks.
     ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
     ``policy`` decides at the end of each epoch how the run continues; without one the plan is followed.
+    ``after_first_epoch`` is called once on every rank when the first epoch is done, before its checkpoint. It must not
+    change the training.
     """
 
     runtime: Runtime
@@ -54,6 +57,7 @@ class Training:
     evaluate_every: int = 1
     compile: bool = False
     policy: Policy | None = None
+    after_first_epoch: Callable[[], None] | None = None
 
     @property
     def backbone(self) -> nn.Module:

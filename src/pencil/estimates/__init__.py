@@ -9,5 +9,6 @@ Only tensors come in and go out; nothing here depends on a run, a method or a ne
 
 from pencil.estimates.fit import Fitted, Passes, fit
 from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
+from pencil.estimates.relabel import RelabelCounts
 
-__all__ = ["Alarm", "Fitted", "Interval", "NoiseEstimate", "Passes", "fit"]
+__all__ = ["Alarm", "Fitted", "Interval", "NoiseEstimate", "Passes", "RelabelCounts", "fit"]

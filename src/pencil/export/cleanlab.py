@@ -18,10 +18,10 @@ from pencil.results import Judged
 
 
 def arrays(chunks: Iterable[Judged], class_names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return the given classes, the learned distributions y^d, ids (N,) and class names (C,).
+    """Return the given classes, the posterior of the true classes, ids (N,) and class names (C,).
 
-    cleanlab expects out-of-sample probabilities. y^d is learned on the rows themselves and is pulled towards the given
-    labels, so it finds fewer issues than out-of-sample probabilities would.
+    cleanlab expects probabilities that do not know the given label. The posterior has already taken it into account, so
+    cleanlab's thresholds find fewer issues in it; sort by ``p_wrong`` instead.
     """
     labels: list[int] = []
     ids: list[str] = []

@@ -27,6 +27,7 @@ def features(class_names: Sequence[str], *, distribution: bool = False) -> dict[
         "given_label": label,
         "suggested_label": label,
         "confidence": number,
+        "p_wrong": number,
         "verdict": {"names": list(VERDICTS), "_type": "ClassLabel"},
         **(whole if distribution else {}),
     }
@@ -54,6 +55,7 @@ def _schema(class_names: Sequence[str], *, distribution: bool) -> Any:
         "given_label": arrow.int64(),
         "suggested_label": arrow.int64(),
         "confidence": arrow.float32(),
+        "p_wrong": arrow.float32(),
         "verdict": arrow.int64(),
         "distribution": arrow.list_(arrow.float32(), len(class_names)),
     }
@@ -68,6 +70,7 @@ def _table(judged: Judged, class_names: Sequence[str], schema: Any) -> Any:
         "given_label": judged.given.tolist(),
         "suggested_label": judged.suggested.tolist(),
         "confidence": [round(value, 6) for value in judged.confidence.tolist()],
+        "p_wrong": [round(value, 6) for value in judged.p_wrong.tolist()],
         "verdict": judged.verdict.tolist(),
     }
     if "distribution" in schema.names:

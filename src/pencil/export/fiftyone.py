@@ -26,6 +26,7 @@ def sample(row: LabelRow, prefix: str) -> dict[str, Any]:
         "ground_truth": _classification(row.given),
         "pencil": _classification(row.suggested, row.confidence),
         "pencil_id": row.id,
+        "p_wrong": row.p_wrong,
     }
 
 

@@ -33,7 +33,13 @@ def task(row: LabelRow, shown: Shown, show: Callable[[str], str]) -> dict[str, A
         "value": {"choices": [row.suggested]},
     }
     return {
-        "data": {shown: show(row.id), ID: row.id, "given_label": row.given, "verdict": row.verdict},
+        "data": {
+            shown: show(row.id),
+            ID: row.id,
+            "given_label": row.given,
+            "p_wrong": row.p_wrong,
+            "verdict": row.verdict,
+        },
         "predictions": [
             {"model_version": f"pencil {__version__}", "score": row.confidence, "result": [choice]}
         ],

@@ -16,7 +16,7 @@ from pencil.export import cleanlab, datasets, fiftyone, label_studio
 from pencil.export.label_studio import Shown
 from pencil.kinds import kind_of
 from pencil.results import LabelRow, label_rows, writing
-from pencil.run import RunDirectory, learned_labels
+from pencil.run import RunDirectory, judged_labels
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class ExportOptions:
         prefix: Text before each id that makes it the address of the image; None for the tool's default.
         texts: A .csv with the columns id and text, to show texts instead of images.
         distribution: Whether to write the probability of every class.
+        max_false_relabels: Replaces the share of the run's verdict rule.
     """
 
     verdicts: Collection[str] = ()
     prefix: str | None = None
     texts: Path | None = None
     distribution: bool = False
+    max_false_relabels: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,14 @@ def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exp
 
 
 def _datasets(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    chunks, names = learned_labels(directory)
+    chunks, names = judged_labels(directory, options.max_false_relabels)
     with writing(out, ".parquet") as partial:
         count = datasets.write_parquet(partial, chunks, names, distribution=options.distribution)
     return Exported(count, (out,))
 
 
 def _cleanlab(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    arrays = cleanlab.arrays(*learned_labels(directory))
+    arrays = cleanlab.arrays(*judged_labels(directory, options.max_false_relabels))
     with writing(out, ".npz") as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub mistakes arrays for allow_pickle
     return Exported(len(arrays["labels"]), (out,))
@@ -106,7 +108,7 @@ TOOLS: Mapping[str, tuple[Writer, frozenset[str]]] = {
 
 
 def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
-    chunks, names = learned_labels(directory)
+    chunks, names = judged_labels(directory, options.max_false_relabels)
     rows = label_rows(chunks, names)
     return (row for row in rows if not options.verdicts or row.verdict in options.verdicts), names
 

@@ -28,11 +28,12 @@ from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
 from pencil.methods import Method
 from pencil.presets import preset
-from pencil.results import VERDICTS, judge
+from pencil.results import VERDICTS, judge_all
 from pencil.run.build import build_training
 from pencil.run.network import Make
+from pencil.run.posterior import Posterior, PosteriorOfTraining
 from pencil.run.sources import Prepared
-from pencil.stores import GivenLabels
+from pencil.stores import GivenLabels, StoreChoice
 
 _PURPOSE = "use pencil as a scikit-learn estimator"
 multiclass = need("sklearn.utils.multiclass", extra="sklearn", purpose=_PURPOSE)
@@ -64,16 +65,19 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         method: Another method in place of PENCIL and its three knobs, such as ``pencil.CrossEntropy()``.
         normalize: What is removed from the inputs: ``auto`` (mean and deviation), ``mean`` or ``none``.
         device: ``auto``, ``cpu``, ``cuda``, ...
+        max_false_relabels: The largest expected share of wrong labels among the rows with the verdict ``relabel``.
         random_state: An int makes the training reproducible.
         verbose: Whether to print a line per epoch.
 
     Attributes:
         classes_: (C,) the classes, in the type of ``y``.
         n_features_in_: D, the second dimension of the inputs.
-        label_distribution_: (N, C) float32, the belief about the true class of each training row.
+        label_distribution_: (N, C) float32, the calibrated probability of each class for each training row.
         corrected_labels_: (N,) the likeliest class of each row, in the type of ``y``.
         confidence_: (N,) float32, its probability.
+        p_wrong_: (N,) float32, the probability that the label in ``y`` is wrong.
         verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.VerdictRule``. Trusted rows are kept.
+        noise_: The estimated noise of ``y``, a ``pencil.estimates.NoiseEstimate``: rates, transition matrix, alarms.
         network_: The trained ``torch.nn.Module``.
     """
 
@@ -93,6 +97,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         method: Method | None = None,
         normalize: Literal["auto", "mean", "none"] = "auto",
         device: str = "auto",
+        max_false_relabels: float = 0.1,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
@@ -109,6 +114,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.method = method
         self.normalize = normalize
         self.device = device
+        self.max_false_relabels = max_false_relabels
         self.random_state = random_state
         self.verbose = verbose
 
@@ -138,7 +144,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         weights = None if sample_weight is None else self._weights(sample_weight, inputs, numbered)
         mask = None if trusted is None else _mask(trusted, len(numbered))
         given = GivenLabels.of(torch.from_numpy(numbered), len(self.classes_), mask)
-        self._keep(self._train(_examples(inputs, given), weights), tuple(inputs.shape[1:]))
+        self._keep(*self._train(_examples(inputs, given), weights), tuple(inputs.shape[1:]))
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -174,7 +180,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             )
         return torch.from_numpy((values / values.mean()).astype(np.float32))
 
-    def _train(self, examples: Examples, weights: Tensor | None) -> Training:
+    def _train(self, examples: Examples, weights: Tensor | None) -> tuple[Training, Posterior]:
         runtime = Runtime.alone(self.device)
         devices = [runtime.device] if runtime.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # a module's dropout draws from torch's own generator
@@ -184,9 +190,10 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             )
             training.weights = None if weights is None else weights[training.indices]
             training.events.listeners = [_Lines()] if self.verbose else []
+            posterior = PosteriorOfTraining(training, StoreChoice())
             if not Loop(training).run():
                 raise KeyboardInterrupt("fit was stopped by a signal")
-        return training
+        return training, posterior.found()
 
     def _config(self) -> RunConfig:
         """The preset ``features`` with this estimator's parameters."""
@@ -206,25 +213,29 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 "optimizer": start.optimizer.model_copy(update={"weight_decay": float(self.weight_decay)}),
                 "train": start.train.model_copy(update={"batch_size": int(self.batch_size)}),
                 "store": "dense",
+                "verdict": replace(start.verdict, max_false_relabels=float(self.max_false_relabels)),
             }
         )
 
-    def _keep(self, training: Training, shape: tuple[int, ...]) -> None:
+    def _keep(self, training: Training, posterior: Posterior, shape: tuple[int, ...]) -> None:
         """What the training ended with, in the order of the rows of X."""
         place = training.indices.argsort()
-        distribution = training.learner.label_distribution(place).cpu()
         given = training.learner.given.subset(place)
-        judged = judge(
+        distribution = posterior.rows.gather(place)
+        judged = judge_all(
             distribution,
             given.hard,
             self._config().verdict,
             ids=RowNumbers(len(place)),
             trusted=given.trusted,
         )
-        self.label_distribution_ = distribution.numpy()
+        assert isinstance(judged.distribution, Tensor), "the store keeps whole rows"
+        self.label_distribution_ = judged.distribution.numpy()
         self.confidence_ = judged.confidence.numpy()
+        self.p_wrong_ = judged.p_wrong.numpy()
         self.corrected_labels_ = self.classes_[judged.suggested.numpy()]
         self.verdicts_ = np.array(VERDICTS)[judged.verdict.numpy()]
+        self.noise_ = posterior.noise
         self.network_ = training.backbone.cpu().eval()
         self._preparation = replace(training.preparation, device=torch.device("cpu"))
         self._shape = shape

@@ -12,8 +12,8 @@ from pencil.report.curves import Line
 from pencil.report.findings import LabelCounts, Transition, TruthCounts, find, transition
 from pencil.report.source import Example, Source
 from pencil.report.text import shown
-from pencil.results import VerdictRule
-from pencil.run import RunDirectory, learned_labels
+from pencil.results import Estimates, VerdictRule
+from pencil.run import LabelTable, RunDirectory
 
 NO_EPOCHS = "No training curves: metrics.jsonl holds no epochs."
 
@@ -33,6 +33,7 @@ class Report:
         class_names: The classes.
         lines: The metrics of each epoch.
         rule: The verdict rule.
+        estimates: The noise of the labels.
         counts: Sums over all rows.
         transition: The estimated transition matrix.
         corrections: The most confident of the rows to relabel.
@@ -50,6 +51,7 @@ class Report:
     class_names: tuple[str, ...]
     lines: list[Line]
     rule: VerdictRule
+    estimates: Estimates
     counts: LabelCounts
     transition: Transition
     corrections: list[Example]
@@ -78,7 +80,12 @@ class Report:
 
 
 def gather(
-    directory: RunDirectory, *, examples: int = 24, read_data: bool = True, changed_data: bool = False
+    directory: RunDirectory,
+    *,
+    examples: int = 24,
+    read_data: bool = True,
+    changed_data: bool = False,
+    max_false_relabels: float | None = None,
 ) -> Report:
     """Collect the report of a finished run.
 
@@ -87,11 +94,13 @@ def gather(
         examples: The number of examples in each list.
         read_data: Whether to read the run's data, for thumbnails and true labels.
         changed_data: Whether to accept data that changed since the run.
+        max_false_relabels: Replaces the share of the run's verdict rule.
     """
     directory.require_finished()
     source = Source.of(directory, changed_data=changed_data) if read_data else Source()
-    chunks, names = learned_labels(directory)
-    found = find(chunks, len(names), examples=examples, truth=source.truth)
+    table = LabelTable.open(directory, max_false_relabels)
+    names = table.class_names
+    found = find(table.chunks(), len(names), examples=examples, truth=source.truth)
     source = source.checked([*found.corrections, *found.reviews])
     if source.rows is None:
         found.counts.truth = TruthCounts()
@@ -107,7 +116,8 @@ def gather(
         learns_labels=directory.summary.get("learns_labels", True),
         class_names=tuple(shown(name) for name in names),
         lines=[*lines],
-        rule=config.verdict,
+        rule=table.rule,
+        estimates=table.estimates,
         counts=found.counts,
         transition=transition(found.counts),
         corrections=corrections,

@@ -142,7 +142,7 @@ class LabelCounts:
         self.verdicts += _table(judged.given, judged.verdict, classes, len(VERDICTS))
         bins = (judged.confidence * BINS).long().clamp(0, BINS - 1)
         self.histogram += _table(judged.verdict, bins, len(VERDICTS), BINS)
-        self.doubt += float(judged.doubt().double().sum())
+        self.doubt += float(judged.p_wrong.double().sum())
         self.decided += int(judged.is_decided.sum())
         self.pairs.add(judged.given[changed], judged.suggested[changed])
         if truth is not None:

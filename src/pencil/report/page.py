@@ -17,7 +17,7 @@ from pencil.report.curves import SHARES, thinned
 from pencil.report.figures import figures
 from pencil.report.findings import BINS
 from pencil.report.source import Example
-from pencil.report.text import count, percent, sentence, whole_percent
+from pencil.report.text import count, percent, sentence
 from pencil.results import RELABEL, REVIEW, writing
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -132,15 +132,14 @@ def packages(report: Report) -> dict[str, str]:
 
 def galleries(report: Report) -> list[Gallery]:
     """Both lists of examples with their captions."""
-    sure, lead = whole_percent(report.rule.confidence), whole_percent(report.rule.margin)
     relabel, review = report.counts.total(RELABEL), report.counts.total(REVIEW)
     corrections = (
         f"{len(report.corrections):,} of {count(relabel, 'example')} to relabel, the most confident first. Equally "
         "confident examples are ordered to show different confusions first."
     )
     reviews = (
-        f"{len(report.reviews):,} of {count(review, 'example')} to review, the least confident first: the most likely "
-        f"class has less than {sure} or leads the second by less than {lead}."
+        f"{len(report.reviews):,} of {count(review, 'example')} to review, the least confident first: the given "
+        "label is probably wrong, but no other class is sure enough."
     )
     return [
         Gallery("corrections", "Surest corrections", corrections, "relabel", report.corrections),

@@ -106,5 +106,5 @@ def surest(judged: Judged) -> Tensor:
 
 
 def least_sure(judged: Judged) -> Tensor:
-    """Scores (B,) that rank rows with the smallest margin first."""
-    return torch.clamp(1 - judged.margin, 0, 1)
+    """Scores (B,) that rank rows with the least sure suggestion first."""
+    return 1 - judged.confidence

@@ -55,8 +55,8 @@ def _found(report: Report) -> str:
     return (
         f"Each example now has a probability for every class. For {count(counts.total(RELABEL), 'example')} the run is "
         f"sure that another class is right (relabel), for {counts.total(KEEP):,} that the given one is (keep); for "
-        f"{counts.total(REVIEW):,} it is not sure (review). Sure means: the most likely class has at least "
-        f"{whole_percent(rule.confidence)} and leads the second by at least {whole_percent(rule.margin)}."
+        f"{counts.total(REVIEW):,} it is not sure (review). At most {whole_percent(rule.max_false_relabels)} of the "
+        f"examples to relabel are expected to get a wrong label."
         f"{_decided(report)}"
     )
 

@@ -2,6 +2,7 @@
 
 from pencil.results.decisions import Decision, DecisionReader, last_entry, read_decisions, was_reviewed
 from pencil.results.environment import describe_environment
+from pencil.results.estimates import Estimates, has_estimates, read_estimates, write_estimates
 from pencil.results.files import damaged, read_json, writing
 from pencil.results.judged import (
     DECISIONS,
@@ -14,22 +15,25 @@ from pencil.results.judged import (
     Judged,
     VerdictRule,
     judge,
+    judge_all,
 )
 from pencil.results.labels import LabelRow, label_rows, write_labels
 from pencil.results.model import ModelCard, load_weights, read_card, save_model
-from pencil.results.saved import SavedLabels, save_labels
+from pencil.results.saved import POSTERIOR, SavedLabels, save_labels
 from pencil.results.summary import summarize
 
 __all__ = [
     "DECISIONS",
     "DROP",
     "KEEP",
+    "POSTERIOR",
     "RELABEL",
     "REVIEW",
     "VERDICTS",
     "Decided",
     "Decision",
     "DecisionReader",
+    "Estimates",
     "Judged",
     "LabelRow",
     "ModelCard",
@@ -37,17 +41,21 @@ __all__ = [
     "VerdictRule",
     "damaged",
     "describe_environment",
+    "has_estimates",
     "judge",
+    "judge_all",
     "label_rows",
     "last_entry",
     "load_weights",
     "read_card",
     "read_decisions",
+    "read_estimates",
     "read_json",
     "save_labels",
     "save_model",
     "summarize",
     "was_reviewed",
+    "write_estimates",
     "write_labels",
     "writing",
 ]

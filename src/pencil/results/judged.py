@@ -1,12 +1,12 @@
 """Verdicts on labels. The label table, report, review, exports and estimator all take their verdicts from here.
 
-    keep      y^d is sure of the given class, or the label is trusted
-    relabel   y^d is sure of another class
-    review    y^d is not sure
+    keep      the given label is more likely right than wrong, or it is trusted
+    relabel   another class is sure enough: the asked share of wrong replacements is respected
+    review    the given label is more likely wrong than right, or another class is likelier, but no class is sure enough
     drop      a reviewer dropped the example
 
-y^d is sure of its most likely class if the class reaches the rule's confidence (its probability) and margin (its lead
-over the second class). A reviewer's decision replaces the learned label.
+Probabilities are those of the distribution of true classes: the calibrated posterior of a run
+(``pencil.estimates``), or a network's predictions. A reviewer's decision replaces them.
 
 Legend: B rows, C classes. Classes are numbers; exporters and writers translate them to names.
 """
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
+from pencil.estimates import RelabelCounts
 
 KEEP, RELABEL, REVIEW, DROP = range(4)
 VERDICTS = ("keep", "relabel", "review", "drop")
@@ -37,26 +38,29 @@ def verdict_of(decision: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictRule:
-    """When y^d counts as sure.
+    """Which labels are replaced.
 
     Attributes:
-        confidence: Minimum probability of the most likely class.
-        margin: Minimum lead of that class over the second.
+        max_false_relabels: The largest expected share of relabelled rows whose suggested class is wrong.
+        class_floor: The share of its given labels that each class keeps, so that a rare class cannot disappear.
     """
 
-    confidence: float = 0.7
-    margin: float = 0.5
+    max_false_relabels: float = 0.1
+    class_floor: float = 0.25
 
     def __post_init__(self) -> None:
-        for name, value in (("confidence", self.confidence), ("margin", self.margin)):
+        for name in ("max_false_relabels", "class_floor"):
+            value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise ValueError(f"{name}: {value} must be between 0 and 1")
 
-    def verdicts(self, given: Tensor, suggested: Tensor, confidence: Tensor, margin: Tensor) -> Tensor:
-        """Indices into ``VERDICTS`` (B,), all arguments (B,)."""
-        sure = (confidence >= self.confidence) & (margin >= self.margin)
-        changed = (suggested != given).long()  # KEEP is 0, RELABEL is 1
-        return torch.where(sure, changed, REVIEW)
+    def thresholds(self, counts: RelabelCounts) -> Tensor:
+        """The lowest confidence (C,) at which a label of each given class is replaced."""
+        return counts.thresholds(self.max_false_relabels, self.class_floor)
+
+    def row_threshold(self) -> float:
+        """The lowest confidence if rows are judged one by one: each keeps to the asked share by itself."""
+        return 1 - self.max_false_relabels
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,13 @@ class Judged:
     Attributes:
         first: The number of the first row.
         ids: The ids of the rows in the data set.
-        distribution: (B, C) y^d, whole or cut to its largest entries; decided rows have probability 1 for their label.
+        distribution: (B, C) the probability that each class is the true one, whole or cut to its largest entries; 1 for
+            the label of decided and trusted rows.
         given: The given class; C or more for a class that the model was not trained on, ``NO_CLASS`` for rows
             without labels.
         suggested: The most likely class.
-        confidence: Its probability.
-        margin: Its lead over the second class.
+        confidence: Its probability, that is, the probability that the suggestion is right.
+        p_wrong: The probability that the given label is wrong.
         verdict: Index into ``VERDICTS``.
         trusted: bool, whether the given label was verified before training.
         decision: Index into ``DECISIONS``; None for a run without a review.
@@ -96,7 +101,7 @@ class Judged:
     given: Tensor
     suggested: Tensor
     confidence: Tensor
-    margin: Tensor
+    p_wrong: Tensor
     verdict: Tensor
     trusted: Tensor
     decision: Tensor | None
@@ -107,8 +112,7 @@ class Judged:
     @property
     def num_classes(self) -> int:
         """C."""
-        whole = self.distribution
-        return whole.num_classes if isinstance(whole, TopRows) else whole.shape[1]
+        return _num_classes(self.distribution)
 
     @property
     def has_given(self) -> bool:
@@ -125,10 +129,6 @@ class Judged:
         """(B,) bool: the row has a review decision."""
         return torch.zeros_like(self.trusted) if self.decision is None else self.decision != UNDECIDED
 
-    def doubt(self) -> Tensor:
-        """(B,) the probability that the given class is wrong."""
-        return 1 - _at(self.distribution, self.given)
-
     def split(self, size: int) -> Iterator[Judged]:
         """Yield the rows in parts of at most ``size``."""
         for places in torch.arange(len(self)).split(size):
@@ -140,7 +140,7 @@ class Judged:
                 given=self.given[places],
                 suggested=self.suggested[places],
                 confidence=self.confidence[places],
-                margin=self.margin[places],
+                p_wrong=self.p_wrong[places],
                 verdict=self.verdict[places],
                 trusted=self.trusted[places],
                 decision=None if self.decision is None else self.decision[places],
@@ -150,29 +150,31 @@ class Judged:
 def judge(
     distribution: Rows,
     given: Tensor | None,
-    rule: VerdictRule,
+    thresholds: Tensor | float,
     *,
     ids: Sequence[str],
     first: int = 0,
     trusted: Tensor | None = None,
     decided: Decided | None = None,
 ) -> Judged:
-    """Compute suggested class, confidence, margin and verdict of some rows.
+    """Compute suggested class, confidence, probability of a wrong label, and verdict of some rows.
 
     Args:
-        distribution: (B, C) the learned y^d, whole or cut.
+        distribution: (B, C) the probability that each class is the true one, whole or cut.
         given: (B,) the given class of each row; None for rows without labels.
-        rule: When y^d counts as sure.
+        thresholds: The lowest confidence at which a label is replaced: by given class (C,), or for all.
         ids: (B,) the id of each row.
         first: The number of the first row.
         trusted: (B,) bool, rows whose given label was verified; None if no row is trusted.
         decided: Review decisions; None for a run without a review.
     """
-    belief = distribution if decided is None else _certain_where_decided(distribution, decided.label)
-    best, margin = belief.max(dim=1), margins(belief)
     known = torch.full((len(ids),), NO_CLASS) if given is None else given
-    verdict = rule.verdicts(known, best.indices, best.values, margin)
     verified = torch.zeros(len(ids), dtype=torch.bool) if trusted is None else trusted
+    belief = _certain_where(distribution, torch.where(verified, known, NO_CLASS))
+    if decided is not None:
+        belief = _certain_where(belief, decided.label)
+    best, p_wrong = belief.max(dim=1), 1 - _at(belief, known)
+    verdict = _verdicts(known, best.indices, best.values, p_wrong, thresholds)
     verdict = torch.where(verified, KEEP, verdict)
     if decided is not None:
         choice = _VERDICT_OF_DECISION[decided.decision]
@@ -184,17 +186,41 @@ def judge(
         given=known,
         suggested=best.indices,
         confidence=best.values,
-        margin=margin,
+        p_wrong=p_wrong,
         verdict=verdict,
         trusted=verified,
         decision=None if decided is None else decided.decision,
     )
 
 
-def margins(distribution: Rows) -> Tensor:
-    """The lead of the most likely class over the second (B,)."""
-    largest = _entries(distribution).topk(2, dim=1).values
-    return largest[:, 0] - largest[:, 1]
+def judge_all(
+    distribution: Rows,
+    given: Tensor,
+    rule: VerdictRule,
+    *,
+    ids: Sequence[str],
+    trusted: Tensor | None = None,
+) -> Judged:
+    """Judge rows that are the whole data set, so that the rule's share holds for all of them together.
+
+    For the arguments see ``judge``.
+    """
+    counts, best = RelabelCounts(_num_classes(distribution)), distribution.max(dim=1)
+    candidate = best.indices != given
+    counts.add(given, best.values, candidate if trusted is None else candidate & ~trusted)
+    return judge(distribution, given, rule.thresholds(counts), ids=ids, trusted=trusted)
+
+
+def _verdicts(
+    given: Tensor, suggested: Tensor, confidence: Tensor, p_wrong: Tensor, thresholds: Tensor | float
+) -> Tensor:
+    """Indices into ``VERDICTS`` (B,), before trusted rows and decisions count."""
+    least = thresholds
+    if isinstance(least, Tensor):
+        least = least[given.clamp(0, len(least) - 1)]  # classes that only new data has use the last threshold
+    candidate = suggested != given
+    doubtful = torch.where(candidate | (p_wrong > 0.5), REVIEW, KEEP)
+    return torch.where(candidate & (confidence >= least), RELABEL, doubtful)
 
 
 def runners_up(distribution: Rows, suggested: Tensor) -> tuple[Tensor, Tensor]:
@@ -226,23 +252,20 @@ def certain(distribution: Rows, places: Tensor, labels: Tensor) -> Rows:
     return distribution.index_copy(0, places, sure)
 
 
-def _certain_where_decided(distribution: Rows, label: Tensor) -> Rows:
+def _certain_where(distribution: Rows, label: Tensor) -> Rows:
+    """Probability 1 for the label (B,) of each row that has one."""
     places = (label != NO_CLASS).nonzero()[:, 0]
     return certain(distribution, places, label[places])
 
 
-def _entries(distribution: Rows) -> Tensor:
-    """Entries (B, M) that include the two largest; a single class is padded with probability 0."""
-    if isinstance(distribution, TopRows):
-        shared = min(2, distribution.num_classes - distribution.values.shape[1])
-        distribution = torch.cat([distribution.values, distribution.rest.repeat(1, shared)], dim=1)
-    return distribution if distribution.shape[1] > 1 else torch.nn.functional.pad(distribution, (0, 1))
-
-
 def _at(distribution: Rows, classes: Tensor) -> Tensor:
     """The probability (B,) of one class (B,) per row; 0 for a class out of range."""
-    num_classes = distribution.num_classes if isinstance(distribution, TopRows) else distribution.shape[1]
+    num_classes = _num_classes(distribution)
     known = (classes >= 0) & (classes < num_classes)
     wanted = torch.where(known, classes, 0)[:, None]
     found = distribution.at(wanted) if isinstance(distribution, TopRows) else distribution.gather(1, wanted)
     return torch.where(known, found[:, 0], 0.0)
+
+
+def _num_classes(distribution: Rows) -> int:
+    return distribution.num_classes if isinstance(distribution, TopRows) else distribution.shape[1]

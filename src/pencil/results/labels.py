@@ -1,4 +1,4 @@
-"""Labels as a table: id, given, suggested, confidence and verdict; optionally the whole distribution.
+"""Labels as a table: id, given, suggested, confidence, p_wrong and verdict; optionally the whole distribution.
 
 The table of a reviewed run has another column, ``decision``.
 """
@@ -28,6 +28,7 @@ class LabelRow:
         given: The name of the given class.
         suggested: The name of the most likely class.
         confidence: Its probability.
+        p_wrong: The probability that the given label is wrong.
         verdict: One of ``VERDICTS``.
     """
 
@@ -35,6 +36,7 @@ class LabelRow:
     given: str
     suggested: str
     confidence: float
+    p_wrong: float
     verdict: str
 
 
@@ -42,7 +44,7 @@ def label_rows(chunks: Iterable[Judged], class_names: Sequence[str]) -> Iterator
     """Yield every row in order."""
     for judged in chunks:
         columns = _columns(judged, class_names, distribution=False)
-        wanted = ("id", "given_label", "suggested_label", "confidence", "verdict")
+        wanted = ("id", "given_label", "suggested_label", "confidence", "p_wrong", "verdict")
         for row in zip(*(columns[name] for name in wanted), strict=True):
             yield LabelRow(*row)
 
@@ -85,6 +87,7 @@ def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> 
     columns["suggested_label"] = [class_names[label] for label in judged.suggested.tolist()]
     columns["confidence"] = [round(value, 6) for value in judged.confidence.tolist()]
     if judged.has_given:
+        columns["p_wrong"] = [round(value, 6) for value in judged.p_wrong.tolist()]
         columns["verdict"] = [VERDICTS[verdict] for verdict in judged.verdict.tolist()]
     if judged.decision is not None:
         columns["decision"] = [DECISIONS[decision] for decision in judged.decision.tolist()]

@@ -24,6 +24,7 @@ from pencil.results.files import check_plain, damaged
 from pencil.stores import GivenLabels
 
 LABELS = "labels"
+POSTERIOR = "posterior"
 PIECE = 1 << 20
 
 
@@ -51,12 +52,17 @@ def save_labels(
     rows: Mapping[str, Tensor],
     ids: Sequence[str],
     rank: int = 0,
+    *,
+    name: str = LABELS,
 ) -> None:
     """Write one rank's rows; ``indices`` (N,) are their row indices across all ranks.
 
+    ``name`` is the folder within the run: ``LABELS`` for the rows of the method, ``POSTERIOR`` for calibrated
+    probabilities.
+
     Parts left by an earlier attempt of this rank are removed first. Everything is synced to disk on return.
     """
-    place = folder / LABELS
+    place = folder / name
     make_folder(place)
     for old in place.glob(f"{rank:05d}-*.safetensors"):
         old.unlink()
@@ -90,11 +96,19 @@ class SavedLabels:
         num_classes: C.
         rows: The expected tensors of the store, by name: empty tensors (0, ...) of the right type and width. None
             accepts any.
+        name: The folder within the run, as in ``save_labels``.
     """
 
-    def __init__(self, folder: Path, num_classes: int, rows: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        num_classes: int,
+        rows: Mapping[str, Tensor] | None = None,
+        *,
+        name: str = LABELS,
+    ) -> None:
         self._num_classes = num_classes
-        self.folder = folder / LABELS
+        self.folder = folder / name
         paths = sorted(self.folder.glob("*.safetensors"))
         self._parts = [_Part(path, num_classes, rows) for path in paths]
         self.num_rows = sum(part.num_rows for part in self._parts)

@@ -148,7 +148,7 @@ class Queue:
 def rows_by_doubt(chunks: Iterable[Judged], verdicts: Sequence[int]) -> NDArray[np.int64]:
     """Row numbers (M,) of the rows with one of these verdicts, most doubtful first.
 
-    Sorted by verdict in the given order, then by margin, smallest first, then by row number. Trusted rows are left out,
+    Sorted by verdict in the given order, then by p_wrong, largest first, then by row number. Trusted rows are left out,
     because they were verified before training. Needs 16 bytes for each of the M rows.
 
     Args:
@@ -159,8 +159,8 @@ def rows_by_doubt(chunks: Iterable[Judged], verdicts: Sequence[int]) -> NDArray[
     keys: list[NDArray[np.float64]] = []
     for judged in chunks:
         own = judged.verdict.numpy()
-        # A margin is at most 1, so verdicts stay separate.
-        key = np.array([2.0 * place for place in _places(verdicts)])[own] + judged.margin.numpy()
+        # A probability is at most 1, so verdicts stay separate.
+        key = np.array([2.0 * place for place in _places(verdicts)])[own] - judged.p_wrong.numpy()
         asked = np.isin(own, verdicts) & ~judged.trusted.numpy()
         found.append(judged.first + asked.nonzero()[0])
         keys.append(key[asked])

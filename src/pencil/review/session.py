@@ -194,7 +194,7 @@ class Review:
         return None if found is None else _shown(found)
 
     def _read(self, row: int) -> Labels:
-        judged = self._table.learned(row)
+        judged = self._table.undecided(row)
         belief = judged.distribution
         whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0]
         best = whole.nan_to_num().sort(descending=True, stable=True)  # JSON does not support NaN

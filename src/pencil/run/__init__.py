@@ -8,7 +8,7 @@ from pencil.run.noise import noisy_labels
 from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show
 from pencil.run.plan import Plan
 from pencil.run.sources import prepare_examples, read_splits
-from pencil.run.using import evaluate, learned_labels, predict
+from pencil.run.using import evaluate, judged_labels, predict
 
 __all__ = [
     "ChangedDataError",
@@ -21,7 +21,7 @@ __all__ = [
     "code_of_data",
     "code_of_run",
     "evaluate",
-    "learned_labels",
+    "judged_labels",
     "noisy_labels",
     "own_examples",
     "predict",

@@ -35,6 +35,7 @@ from pencil.results import save_labels, save_model, summarize
 from pencil.run.build import build_runtime, build_training
 from pencil.run.code import Trust, check_code, code_in
 from pencil.run.directory import JOB, RunDirectory
+from pencil.run.estimation import Estimation
 from pencil.run.label_table import rows_to_keep
 from pencil.run.lock import locked
 from pencil.run.method import load_method
@@ -145,12 +146,14 @@ def _carry_on(
     is_main = training.runtime.is_main
     if is_main:
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
+    estimation = Estimation(config, directory, training)
     try:
         finished = loop.run()
     finally:
         training.events.close()
     if finished:
         _leave_labels(config, directory, training)
+        estimation.finish()
         weights = whole_weights(training.model)
         training.runtime.barrier()  # all label files are written before the run counts as finished
         if is_main:

@@ -1,9 +1,10 @@
-"""The labels of a finished run by row: stored values, the distribution that the method derives, and verdicts."""
+"""The labels of a finished run by row: calibrated probabilities with their verdicts, and what the method learned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -13,18 +14,23 @@ from pencil.algorithm import Rows, TopRows, as_distribution
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.engine import LabelLearner, fitting_method
+from pencil.estimates import RelabelCounts
 from pencil.methods import Method
 from pencil.results import (
+    POSTERIOR,
     Decided,
     DecisionReader,
+    Estimates,
     Judged,
     SavedLabels,
     VerdictRule,
     damaged,
     judge,
     read_card,
+    read_estimates,
     was_reviewed,
 )
+from pencil.results.estimates import ESTIMATES
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
 from pencil.stores import DenseStore, StoreChoice, rows_at_once
@@ -42,6 +48,9 @@ class LabelTable:
         choice: The store that the rows were kept in.
         method: The method that interprets the rows.
         width: The number of values of a whole row.
+        posterior: The calibrated probabilities on disk.
+        posterior_choice: The store that they were kept in.
+        estimates: The noise of the labels.
         rule: The verdict rule.
     """
 
@@ -50,17 +59,33 @@ class LabelTable:
     choice: StoreChoice
     method: Method
     width: int
+    posterior: SavedLabels
+    posterior_choice: StoreChoice
+    estimates: Estimates
     rule: VerdictRule
 
     @classmethod
-    def open(cls, directory: RunDirectory) -> LabelTable:
-        """Open the table of a finished run."""
+    def open(cls, directory: RunDirectory, max_false_relabels: float | None = None) -> LabelTable:
+        """Open the table of a finished run.
+
+        Args:
+            directory: The run.
+            max_false_relabels: Replaces the share of the run's verdict rule.
+        """
         directory.require_finished()
         names, config = read_card(directory.path).class_names, directory.config
         choice, method = _kept_as(directory)
         width, method = method.row_width(len(names)), fitting_method(method, choice, len(names))
         saved = SavedLabels(directory.path, len(names), choice.make(0, width).state())
-        return cls(names, saved, choice, method, width, config.verdict)
+        estimates = read_estimates(directory.path, len(names))
+        kept = _kept_store(directory, estimates)
+        posterior = SavedLabels(directory.path, len(names), kept.make(0, len(names)).state(), name=POSTERIOR)
+        if posterior.num_rows != saved.num_rows:
+            raise damaged(posterior.folder, f"{posterior.num_rows} rows instead of {saved.num_rows}")
+        rule = config.verdict
+        if max_false_relabels is not None:
+            rule = replace(rule, max_false_relabels=max_false_relabels)
+        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule)
 
     def __len__(self) -> int:
         return self.saved.num_rows
@@ -70,44 +95,95 @@ class LabelTable:
 
         With ``decided``, review decisions replace learned labels.
         """
-        at_once = rows_at_once(self.choice.make(0, self.width).row_width)
         folder, names = self.saved.folder.parent, self.class_names
         decisions = DecisionReader(folder, len(names)) if decided and was_reviewed(folder) else None
-        for saved in self.saved.chunks(at_once):
+        for saved in self._saved_chunks():
             yield self._judged(saved, None if decisions is None else decisions.take(saved.ids))
         if decisions is not None:
             decisions.finish()
 
-    def learned(self, row: int) -> Judged:
-        """One row as learned, without review decisions."""
-        return self._judged(self.saved.rows(row, row + 1), None)
+    def undecided(self, row: int) -> Judged:
+        """One row without review decisions."""
+        return self._judged(self.posterior.rows(row, row + 1), None)
+
+    def learned_chunks(self) -> Iterator[Judged]:
+        """Yield all rows in order with y^d, the labels that the method learned, in place of the posterior.
+
+        y^d is not calibrated, so each row is judged by itself.
+        """
+        least = self.rule.row_threshold()
+        for saved in self.saved.chunks(rows_at_once(self.choice.make(0, self.width).row_width)):
+            given = saved.given
+            yield judge(
+                self._belief(saved),
+                given.hard,
+                least,
+                ids=saved.ids,
+                first=saved.first,
+                trusted=given.trusted,
+            )
+
+    @cached_property
+    def thresholds(self) -> Tensor:
+        """The lowest confidence (C,) at which a label of each given class is replaced; reads all rows once."""
+        counts = RelabelCounts(len(self.class_names))
+        for saved in self._saved_chunks():
+            given, best = saved.given.hard, self._posterior(saved).max(dim=1)
+            candidate = best.indices != given
+            if saved.given.trusted is not None:
+                candidate &= ~saved.given.trusted
+            counts.add(given, best.values, candidate)
+        return self.rule.thresholds(counts)
+
+    def _saved_chunks(self) -> Iterator[SavedRows]:
+        row_width = self.posterior_choice.make(0, len(self.class_names)).row_width
+        return self.posterior.chunks(rows_at_once(row_width))
 
     def _judged(self, saved: SavedRows, decided: Decided | None) -> Judged:
         given = saved.given
         return judge(
-            self._belief(saved),
+            self._posterior(saved),
             given.hard,
-            self.rule,
+            self.thresholds,
             ids=saved.ids,
             first=saved.first,
             trusted=given.trusted,
             decided=decided,
         )
 
+    def _posterior(self, saved: SavedRows) -> Rows:
+        rows = _gathered(self.posterior_choice, saved, len(self.class_names))
+        return self._checked(rows, saved, self.posterior.folder)
+
     def _belief(self, saved: SavedRows) -> Rows:
         """The distributions that the method derives from stored rows."""
-        store = self.choice.make(len(saved.ids), self.width)
-        for key, value in store.state().items():
-            value.copy_(saved.rows[key])
-        rows = store.gather(torch.arange(len(saved.ids)))
+        rows = _gathered(self.choice, saved, self.width)
         belief: Rows = self.method.label_distribution(rows, saved.given.values, len(self.class_names))
+        return self._checked(belief, saved, self.saved.folder)
+
+    def _checked(self, belief: Rows, saved: SavedRows, folder: Path) -> Rows:
         if not is_belief(belief):
             last = saved.first + len(saved.ids) - 1
             raise damaged(
-                self.saved.folder,
+                folder,
                 f"rows {saved.first} to {last} contain invalid probabilities; do not use these labels",
             )
         return belief
+
+
+def _gathered(choice: StoreChoice, saved: SavedRows, width: int) -> Rows:
+    """Stored rows as the store that kept them returns them."""
+    store = choice.make(len(saved.ids), width)
+    for key, value in store.state().items():
+        value.copy_(saved.rows[key])
+    return store.gather(torch.arange(len(saved.ids)))
+
+
+def _kept_store(directory: RunDirectory, estimates: Estimates) -> StoreChoice:
+    try:
+        return StoreChoice.parse(estimates.store).in_memory
+    except ValueError as error:
+        raise damaged(directory.path / ESTIMATES, error) from error
 
 
 @dataclass(frozen=True)

@@ -59,23 +59,25 @@ def predict(
         raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
     _check_inputs(examples.inputs, preparation, card, data.path)
     given, names = _numbered_like(examples, card.class_names)
-    rule = directory.config.verdict
+    least = directory.config.verdict.row_threshold()
 
     def chunks() -> Iterator[Judged]:
         indices = torch.arange(len(examples))
         for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime):
             ids = [examples.ids[index] for index in batch.tolist()]
-            yield judge(probs, None if given is None else given[batch], rule, ids=ids, first=int(batch[0]))
+            yield judge(probs, None if given is None else given[batch], least, ids=ids, first=int(batch[0]))
 
     return chunks(), names
 
 
-def learned_labels(directory: RunDirectory) -> tuple[Iterator[Judged], tuple[str, ...]]:
+def judged_labels(
+    directory: RunDirectory, max_false_relabels: float | None = None
+) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """Return the labels of all training rows of a finished run, in chunks, and the class names.
 
-    Review decisions replace learned labels.
+    Review decisions replace estimated labels. ``max_false_relabels`` replaces the share of the run's verdict rule.
     """
-    table = LabelTable.open(directory)
+    table = LabelTable.open(directory, max_false_relabels)
     return table.chunks(), table.class_names
 
 

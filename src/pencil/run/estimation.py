@@ -1,0 +1,46 @@
+"""Computes the posterior of a run's labels at the right moment, and writes it into the run's folder."""
+
+from __future__ import annotations
+
+import shutil
+
+from pencil.config import RunConfig
+from pencil.engine import Training
+from pencil.results import POSTERIOR, Estimates, has_estimates, save_labels, write_estimates
+from pencil.results.estimates import ESTIMATES
+from pencil.run.directory import RunDirectory
+from pencil.run.posterior import Posterior, PosteriorOfTraining, store_of_posterior
+
+
+class Estimation:
+    """The posterior of a run: after the first epoch if it needs the network's features, otherwise at the end.
+
+    Every rank takes part in every call. A run that is stopped and resumed computes the same posterior: it depends on
+    the data and, for network features, on the weights after the first epoch.
+    """
+
+    def __init__(self, config: RunConfig, directory: RunDirectory, training: Training) -> None:
+        self._directory, self._training = directory, training
+        learner = training.learner
+        choice = store_of_posterior(config, learner.method, learner.num_classes)
+        self._posterior = PosteriorOfTraining(training, choice, directory.path, self._write)
+
+    def finish(self) -> None:
+        """Write the posterior unless that was done after the first epoch."""
+        written = self._training.runtime.any_of(has_estimates(self._directory.path))[0]
+        if self._posterior.from_inputs or not written:
+            self._write(self._posterior.found())
+
+    def _write(self, found: Posterior) -> None:
+        """All ranks write their rows; then the main rank writes the estimates, which mark them as complete."""
+        job, folder = self._training, self._directory.path
+        if job.runtime.is_main:
+            (folder / ESTIMATES).unlink(missing_ok=True)
+            shutil.rmtree(folder / POSTERIOR, ignore_errors=True)  # files of another number of ranks
+        job.runtime.barrier()
+        rows, mine = found.rows.state(), job.train
+        save_labels(folder, job.indices, mine.labels, rows, mine.ids, job.runtime.rank, name=POSTERIOR)
+        job.runtime.barrier()
+        if job.runtime.is_main:
+            write_estimates(folder, Estimates.of(found.noise, found.source, str(found.choice)))
+        job.runtime.barrier()

@@ -1,0 +1,152 @@
+"""Calibrated probabilities for every training row: which features they come from, and when they are computed.
+
+Inputs that are vectors are features already: the posterior is computed from them when training ends, and depends on
+data and given labels alone. For other inputs, such as images, it is computed from the network's features after the
+first epoch: later the network has learned the given labels by heart, and its features would confirm them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pencil.algorithm import Rows, TopRows
+from pencil.config import RunConfig
+from pencil.engine import Training, network_features
+from pencil.estimates import Fitted, NoiseEstimate, Passes, fit
+from pencil.methods import Method
+from pencil.results.estimates import Source
+from pencil.stores import DenseStore, RowStore, StoreChoice, choose_store, free_memory, rows_at_once
+from pencil.stores.choice import USUAL_K
+
+BATCH = 4096
+WHOLE = 1000  # classes up to which a method without rows gets whole rows of the posterior
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The posterior of this rank's rows.
+
+    Attributes:
+        rows: (N, C) probabilities in a store, whole or cut.
+        choice: The kind of store.
+        noise: The noise of all rows, equal on all ranks.
+        source: What the features were.
+    """
+
+    rows: RowStore[Tensor] | RowStore[TopRows]
+    choice: StoreChoice
+    noise: NoiseEstimate
+    source: Source
+
+
+def has_vectors(training: Training) -> bool:
+    """Whether the inputs are vectors of real numbers, which serve as features."""
+    first = training.train.inputs.fetch(torch.tensor([0])) if len(training.train) else torch.empty(1, 1)
+    return training.runtime.any_of(first.dim() == 2 and first.is_floating_point())[0]
+
+
+class PosteriorOfTraining:
+    """Computes the posterior of a training at the right moment. Every rank takes part.
+
+    Args:
+        training: The training, before its loop runs.
+        choice: The store for the rows.
+        folder: Where mapped files go; None for the system's folder of temporary files.
+        after_first_epoch: Receives the posterior from the network's features after the first epoch; by default it is
+            kept in memory.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        choice: StoreChoice,
+        folder: Path | None = None,
+        after_first_epoch: Callable[[Posterior], None] | None = None,
+    ) -> None:
+        self._training, self._choice, self._folder = training, choice, folder
+        self._take = after_first_epoch or self._keep
+        self._kept: Posterior | None = None
+        self.from_inputs = has_vectors(training)
+        if not self.from_inputs:
+            training.after_first_epoch = lambda: self._take(self.of_network("first epoch"))
+
+    def found(self) -> Posterior:
+        """The posterior when training has ended."""
+        if self.from_inputs:
+            return posterior_of_inputs(self._training, self._choice, self._folder)
+        return self._kept or self.of_network("last epoch")
+
+    def of_network(self, source: Source) -> Posterior:
+        """From the network's features as they are now."""
+        return posterior_of_network(self._training, source, self._choice, self._folder)
+
+    def _keep(self, posterior: Posterior) -> None:
+        self._kept = posterior
+
+
+def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | None = None) -> Posterior:
+    """The posterior from the inputs themselves."""
+    inputs = training.train.inputs
+
+    def passes() -> Iterator[tuple[Tensor, Tensor]]:
+        for places in torch.arange(len(training.train)).split(BATCH):
+            yield places, inputs.fetch(places)
+
+    return _posterior(training, passes, "inputs", choice, folder)
+
+
+def posterior_of_network(
+    training: Training, source: Source, choice: StoreChoice, folder: Path | None = None
+) -> Posterior:
+    """The posterior from the network's features as they are now; the features are computed once and kept."""
+    kept: DenseStore | None = None
+    for batch, features in network_features(training):
+        if kept is None:
+            width = features.shape[1]
+            mapped = choose_store(len(training.train), width, can_cut=False, memory=free_memory()).mapped
+            kept = DenseStore(len(training.train), width, folder if mapped else None)
+        kept.scatter(batch, features)
+
+    def passes() -> Iterator[tuple[Tensor, Tensor]]:
+        for places in torch.arange(0 if kept is None else kept.num_rows).split(BATCH):
+            yield places, kept.gather(places)  # type: ignore[union-attr]  # without features there are no places
+
+    return _posterior(training, passes, source, choice, folder)
+
+
+def _posterior(
+    training: Training, passes: Passes, source: Source, choice: StoreChoice, folder: Path | None
+) -> Posterior:
+    given, classes = training.learner.given, training.learner.num_classes
+    hard = given.hard
+    fitted = fit(passes, hard, classes, trusted=given.trusted, total=training.runtime.total)
+    rows = choice.make(len(hard), classes, folder)
+    for places, features in passes():
+        for part, some in zip(
+            places.split(rows_at_once(classes)), features.split(rows_at_once(classes)), strict=True
+        ):
+            rows.scatter(part, _kept(fitted, some, hard[part], choice))  # type: ignore[arg-type]  # of the store's kind
+    return Posterior(rows, choice, fitted.noise, source)
+
+
+def _kept(fitted: Fitted, features: Tensor, given: Tensor, choice: StoreChoice) -> Rows:
+    """The rows as the store keeps them; a cut row always keeps the probability of the given class."""
+    whole = fitted.posterior(features, given)
+    if choice.k is None or not choice.keeps_top(whole.shape[1]):
+        return whole
+    first = whole.scatter(1, given[:, None], 2.0).topk(choice.k, dim=1).indices
+    values = whole.gather(1, first)
+    left = (1 - values.sum(dim=1, keepdim=True)).clamp_min(0)
+    return TopRows(first, values, left / (whole.shape[1] - choice.k), whole.shape[1])
+
+
+def store_of_posterior(config: RunConfig, method: Method, num_classes: int) -> StoreChoice:
+    """As the method's rows are kept. If it has none, whole rows unless there are many classes."""
+    if method.row_width(num_classes):
+        return StoreChoice.parse(config.store)
+    return StoreChoice(None if num_classes <= WHOLE else USUAL_K)
