@@ -11,7 +11,7 @@ TRUSTED_ECE = 0.05  # above it an estimate must carry an alarm
 SLACK = 0.02  # over the asked share of false relabels
 
 
-def figures(lines: Sequence[Line], *, quick: bool = False) -> dict[str, float]:
+def figures(lines: Sequence[Line]) -> dict[str, float]:
     """What is promised, measured over all problems and seeds."""
     cells = [line for line in lines if line["scorer"] == "estimates"]
     return {

@@ -1,9 +1,9 @@
 """Real errors in public labels, found by pencil and checked by people.
 
     python benchmarks/cifar10_lite0.py CIFAR10 FEATURES.npz        # once; then export CIFAR10_FEATURES=FEATURES.npz
-    python benchmarks/found_errors.py --json                       # CIFAR-10's test labels against the votes of people
+    python benchmarks/found_errors.py --write                      # CIFAR-10's test labels against the votes of people
     python benchmarks/found_errors.py --show trec --looks 50       # the first 50 rows, to judge by eye
-    python benchmarks/found_errors.py --show fashion --sheet FOLDER
+    python benchmarks/found_errors.py --show cifar10 --looks 200 --rejected --sheet FILE.png
 
 CIFAR-10's 10,000 test images with their own labels, EfficientNet-Lite0 features. An error counts as confirmed where
 people contradict the label: in CIFAR-10H (about 50 votes an image) another class has most votes, or in the study of
@@ -20,6 +20,7 @@ import argparse
 import gzip
 import json
 import os
+import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ from torch import Tensor
 from pencil.imports import need
 
 LOOKS = (50, 100, 200)
+RESULTS = Path(__file__).parent / "results" / "found_errors.json"
 BY_EYE = Path(__file__).parent / "results" / "found_errors_by_eye.json"
 
 
@@ -47,12 +49,16 @@ class Labelled:
         given: (N,) their labels.
         names: Of the classes.
         contents: One per row: a text, or an image (H, W) or (H, W, 3) uint8.
+        votes: (N, C) how many people chose each class, where people were asked.
+        rejected: (N,) bool, the rows whose label people contradict; see the module.
     """
 
     features: Tensor
     given: Tensor
     names: list[str]
     contents: list[str] | np.ndarray
+    votes: Tensor | None = None
+    rejected: Tensor | None = None
 
 
 def main() -> None:
@@ -61,16 +67,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
+    parser.add_argument("--write", action="store_true", help=f"write results/{RESULTS.name}")
     parser.add_argument("--show", choices=SOURCES, help="list the first rows of a set instead")
     parser.add_argument("--looks", type=int, default=50, help="rows to show")
+    parser.add_argument("--rejected", action="store_true", help="of these, the rows that people contradict")
     parser.add_argument("--sheet", type=Path, help="write the shown images into this PNG file")
     arguments = parser.parse_args()
     data_folder()
     torch.set_num_threads(1)
     if arguments.show:
-        show(SOURCES[arguments.show](), arguments.looks, arguments.sheet)
+        show(SOURCES[arguments.show](), arguments.looks, arguments.sheet, rejected=arguments.rejected)
     else:
-        finish(cifar10_figures() | by_eye_figures(), as_json=arguments.json)
+        figures = cifar10_figures() | by_eye_figures()
+        if arguments.write:
+            write(figures)
+        finish(figures, as_json=arguments.json)
+
+
+def write(figures: dict[str, float]) -> None:
+    """Keep the figures with the command and the machine."""
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
+    about = {"command": "python benchmarks/found_errors.py --write", "machine": machine}
+    RESULTS.write_text(json.dumps({**about, "figures": figures}, indent=1) + "\n", encoding="utf-8")
 
 
 def cifar10_figures() -> dict[str, float]:
@@ -118,18 +136,29 @@ def scored(rows: Labelled) -> tuple[Tensor, Tensor]:
     return wrong_probability(posterior, rows.given), posterior.argmax(1)
 
 
-def show(rows: Labelled, looks: int, sheet: Path | None) -> None:
+def show(rows: Labelled, looks: int, sheet: Path | None, *, rejected: bool) -> None:
     """Print the rows most probably wrong, and draw them."""
     p_wrong, suggested = scored(rows)
     first = p_wrong.argsort(descending=True, stable=True)[:looks].tolist()
+    if rejected and rows.rejected is not None:
+        first = [row for row in first if rows.rejected[row]]
     captions = []
-    for place, row in enumerate(first, start=1):
+    for row in first:
         given, better = rows.names[int(rows.given[row])], rows.names[int(suggested[row])]
-        content = rows.contents[row] if isinstance(rows.contents, list) else ""
-        print(f"{place:>3}  row {row:<5} {given} -> {better}  {float(p_wrong[row]):.3f}  {content}")
-        captions.append(f"{row} {given}\n-> {better}")
+        content = rows.contents[row] if isinstance(rows.contents, list) else voted(rows, row)
+        print(f"row {row:<5} {given} -> {better}  {float(p_wrong[row]):.3f}  {content}")
+        captions.append(f"{row}: {given}\n{voted(rows, row) or better}")
     if sheet is not None and not isinstance(rows.contents, list):
         write_sheet(sheet, [rows.contents[row] for row in first], captions)
+
+
+def voted(rows: Labelled, row: int) -> str:
+    """The two classes with most votes; empty where nobody was asked."""
+    if rows.votes is None:
+        return ""
+    counts, classes = rows.votes[row].sort(descending=True)
+    best = [f"{rows.names[int(classes[place])]} {int(counts[place])}" for place in (0, 1) if counts[place]]
+    return ", ".join(best)
 
 
 def contradicted(given: Tensor) -> tuple[Tensor, Tensor]:
@@ -160,9 +189,10 @@ def cifar10() -> Labelled:
     images, labels, names = unpack.read(data_folder() / "cifar" / "cifar10_test.npz")
     with np.load(features_file()) as arrays:
         features = torch.from_numpy(arrays["test"]).float()
-    return Labelled(
-        features, torch.from_numpy(labels.astype(np.int64)), [str(name) for name in names], images
-    )
+    given = torch.from_numpy(labels.astype(np.int64))
+    by_votes, by_study = contradicted(given)
+    classes = [str(name) for name in names]
+    return Labelled(features, given, classes, images, votes(), by_votes | by_study)
 
 
 def trec() -> Labelled:
