@@ -11,7 +11,10 @@ from answers_grid import Problem
 from torch import Tensor
 
 from pencil.bench.ranking import auroc, average_precision, expected_calibration_error
+from pencil.data import RowNumbers
 from pencil.estimates import Fitted, Interval, fit
+from pencil.results import VerdictRule
+from pencil.results.judged import RELABEL, judge_all
 
 AUDITED = 100  # random rows that a person judges
 AUDITS = 10  # independent audits, averaged
@@ -130,13 +133,9 @@ def _labels(posterior: Tensor, problem: Problem) -> Line:
 
 
 def relabelled(posterior: Tensor, given: Tensor, asked: float) -> Tensor:
-    """Stand-in: (N,) bool."""
-    confidence, suggested = posterior.max(1)
-    candidates = (suggested != given).nonzero().flatten()
-    order = candidates[confidence[candidates].sort(descending=True, stable=True).indices]
-    error = (1 - confidence[order].double()).cumsum(0) / torch.arange(1, len(order) + 1)
-    count = int((error <= asked).sum())
-    return torch.zeros_like(given, dtype=torch.bool).index_fill(0, order[:count], True)
+    """(N,) bool, the rows that get the verdict relabel at an asked share of false relabels."""
+    rule = VerdictRule(max_false_relabels=asked)
+    return judge_all(posterior, given, rule, ids=RowNumbers(len(given))).verdict == RELABEL
 
 
 def _mean(values: list[float]) -> float:
