@@ -9,6 +9,19 @@ Only tensors come in and go out; nothing here depends on a run, a method or a ne
 
 from pencil.estimates.fit import Fitted, Passes, fit
 from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
+from pencil.estimates.recalibrate import Curve, Recalibration, fit_curve, recalibrate
 from pencil.estimates.relabel import RelabelCounts
 
-__all__ = ["Alarm", "Fitted", "Interval", "NoiseEstimate", "Passes", "RelabelCounts", "fit"]
+__all__ = [
+    "Alarm",
+    "Curve",
+    "Fitted",
+    "Interval",
+    "NoiseEstimate",
+    "Passes",
+    "Recalibration",
+    "RelabelCounts",
+    "fit",
+    "fit_curve",
+    "recalibrate",
+]
