@@ -5,6 +5,7 @@
     python benchmarks/answers.py --json --quick                        # under a minute; absent sets are skipped
     python benchmarks/answers.py --tuning --out FILE.jsonl             # seeds 100 to 102, for choosing constants
     python benchmarks/answers.py --table                               # tables of what is there, as Markdown
+    python benchmarks/answers.py --write                               # the same into docs/answers.md
 
 The problems are in ``answers_grid``, the scores in ``answers_scores``, the measures in ``answers_estimates`` and the
 figures in ``answers_figures``. A line is written as each is done; the same command continues. ``--scorer`` limits what
@@ -24,13 +25,14 @@ from answers_estimates import Line, measured
 from answers_figures import figures, tables
 from answers_grid import SETS, Noise, Problem, available, noises, problem
 from answers_scores import TRAINED, cleanlab_score, trained_scores
-from common import data_folder, finish
+from common import between_marks, data_folder, finish
 
 from pencil.bench.ranking import auroc, average_precision, expected_calibration_error
 from pencil.engine import read_json_lines
 from pencil.results import read_json
 
 RESULTS = Path(__file__).parent / "results" / "answers.jsonl"
+PAGE = Path(__file__).parents[1] / "docs" / "answers.md"
 FINAL, TUNING = (0, 1, 2), (100, 101, 102)
 SCORERS = ("estimates", "cleanlab", *TRAINED)
 QUICK = {
@@ -50,15 +52,18 @@ def main() -> None:
     if arguments.again:
         lines = [line for line in lines if line["scorer"] not in arguments.again]
         rewrite(arguments.out, lines)
-    if not arguments.table:
-        for line in measurements(arguments, {key(line) for line in lines}):
-            lines.append(line)
-            print(json.dumps(line), file=sys.stderr, flush=True)
-            if not arguments.quick:
-                append(arguments.out, line)
-        finish({**figures(lines), **elsewhere()}, as_json=arguments.json)
-    else:
-        print(tables(lines))
+    if arguments.table or arguments.write:
+        told = tables(lines, {**figures(lines), **elsewhere()})
+        if arguments.write:
+            PAGE.write_text(between_marks(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
+        print(told)
+        return
+    for line in measurements(arguments, {key(line) for line in lines}):
+        lines.append(line)
+        print(json.dumps(line), file=sys.stderr, flush=True)
+        if not arguments.quick:
+            append(arguments.out, line)
+    finish({**figures(lines), **elsewhere()}, as_json=arguments.json)
 
 
 def parsed() -> argparse.Namespace:
@@ -70,6 +75,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
     parser.add_argument("--tuning", action="store_true", help="seeds 100 to 102")
     parser.add_argument("--table", action="store_true", help="print tables of the results, measure nothing")
+    parser.add_argument("--write", action="store_true", help=f"write them into docs/{PAGE.name}")
     parser.add_argument("--data", action="append", choices=SETS, help="may be repeated; all by default")
     parser.add_argument("--noise", action="append", help="may be repeated; all by default")
     parser.add_argument("--seed", action="append", type=int, help="may be repeated")

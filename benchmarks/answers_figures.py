@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Line = dict[str, Any]
@@ -97,9 +97,18 @@ def means_of(lines: Sequence[Line], place: tuple[str, str], measure: str) -> dic
     return {scorer: statistics.fmean(values) for scorer, values in found.items()}
 
 
-def tables(lines: Sequence[Line]) -> str:
-    """Two tables in Markdown: the estimates, and the rankings of all scorers; means over seeds."""
-    return f"{_estimates_table(lines)}\n\n{_rankings_table(lines)}\n"
+def tables(lines: Sequence[Line], summary: Mapping[str, float]) -> str:
+    """Tables in Markdown: the figures, the estimates, and the rankings of all scorers; means over seeds."""
+    counted = ["| figure | |", "|---|---|", *(f"| `{name}` | {value} |" for name, value in summary.items())]
+    return "\n\n".join(
+        [
+            "\n".join(counted),
+            "**Estimates, probabilities and relabels: means over seeds**",
+            _estimates_table(lines),
+            "**AUROC / average precision of finding wrong labels, in percent: means over seeds**",
+            _rankings_table(lines),
+        ]
+    )
 
 
 def _estimates_table(lines: Sequence[Line]) -> str:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+
 
 def data_folder() -> Path:
     """The folder PENCIL_DATA names; without it the benchmark ends with a message and exit code 0."""
@@ -47,6 +49,13 @@ def finish(figures: Mapping[str, float], *, as_json: bool) -> None:
     else:
         for name, value in figures.items():
             print(f"{name:<32} {value}")
+
+
+def between_marks(page: str, tables: str) -> str:
+    """The page with these tables between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
 
 
 def measure_by_command(measure: Callable[..., Mapping[str, float]], about: str | None) -> None:

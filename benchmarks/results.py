@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import finish
+from common import between_marks, finish
 
 from pencil.bench import read_results, tabulate
 from pencil.engine import read_json_lines
@@ -26,7 +26,6 @@ RESULTS = Path(__file__).parent / "results"
 COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
 NOT_PEERS = ("pencil", "clean", "oracle", "co_teaching", "dividemix")
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 METRICS = ("last", "best", "labels_after", "f1", "forward_passes")
 Line = dict[str, Any]
 Cell = tuple[str, str]
@@ -148,9 +147,7 @@ def turned(table: str) -> str:
 
 def written(page: str, lines: Sequence[Line]) -> str:
     """The page with its tables as the results have them."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables(lines)}\n\n{END}{after}"
+    return between_marks(page, tables(lines))
 
 
 if __name__ == "__main__":
