@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from pencil.bench.ranking import auroc, average_precision, expected_calibration_error
 from pencil.data import RowNumbers
-from pencil.estimates import Fitted, Interval, fit
+from pencil.estimates import Fitted, Interval, fit, recalibrate
 from pencil.results import VerdictRule
 from pencil.results.judged import RELABEL, judge_all
 
@@ -36,7 +37,7 @@ def measured(problem: Problem) -> Line:
         **_noise(fitted, posterior, problem),
         "alarms": [alarm.name for alarm in fitted.noise.alarms],
         "ece": expected_calibration_error(p_wrong, problem.wrong),
-        "ece_after_audit": _mean(after_audits(p_wrong, problem)),
+        **after_audits(posterior, problem),
         "auroc": auroc(p_wrong, problem.wrong),
         "ap": average_precision(p_wrong, problem.wrong),
         **_labels(posterior, problem),
@@ -91,31 +92,26 @@ def _interval(name: str, interval: Interval, truth: float) -> Line:
     }
 
 
-def after_audits(p_wrong: Tensor, problem: Problem) -> list[float]:
-    """The calibration error on the other rows after each of several audits of random rows."""
-    errors = []
+def after_audits(posterior: Tensor, problem: Problem) -> Line:
+    """Measures after audits of random rows, on the other rows: the mean calibration error, and false relabels."""
+    errors, chosen, false = [], dict.fromkeys(ASKED, 0), dict.fromkeys(ASKED, 0)
     for number in range(AUDITS):
         generator = torch.Generator().manual_seed(1000 * problem.seed + number)
-        order = torch.randperm(len(p_wrong), generator=generator)
+        order = torch.randperm(len(posterior), generator=generator)
         audited, others = order[:AUDITED], order[AUDITED:]
-        new = recalibrate(p_wrong, audited, problem.wrong[audited])
-        error = expected_calibration_error(new[others], problem.wrong[others])
-        assert error is not None
-        errors.append(error)
-    return errors
-
-
-def recalibrate(p_wrong: Tensor, audited: Tensor, wrong: Tensor) -> Tensor:
-    """Stand-in: logistic regression on logit p_wrong where the audit contradicts."""
-    logits = p_wrong.double().clamp(1e-4, 1 - 1e-4).logit()
-    weights = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    inputs, seen = torch.stack([torch.ones(len(audited)), logits[audited]], 1).double(), wrong.double()
-    prior = torch.tensor([[0.1, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    for _ in range(30):
-        p = (inputs @ weights).sigmoid()
-        gradient = inputs.T @ (p - seen) + prior @ (weights - torch.tensor([0.0, 1.0]).double())
-        weights = weights - torch.linalg.solve(inputs.T @ (inputs * (p * (1 - p))[:, None]) + prior, gradient)
-    return (weights[0] + weights[1] * logits).sigmoid()
+        found = recalibrate(posterior[audited], problem.given[audited], problem.truth[audited])
+        rest = posterior[others] if found is None else found(posterior[others], problem.given[others])
+        p_wrong = wrong_probability(rest, problem.given[others])
+        errors.append(expected_calibration_error(p_wrong, problem.wrong[others]))
+        for percent in ASKED:
+            relabel = relabelled(rest, problem.given[others], percent / 100)
+            chosen[percent] += int(relabel.sum())
+            false[percent] += int((relabel & (rest.argmax(1) != problem.truth[others])).sum())
+    line: Line = {"ece_after_audit": statistics.fmean(error for error in errors if error is not None)}
+    for percent in ASKED:
+        line[f"relabels_{percent}_after_audit"] = chosen[percent] / AUDITS
+        line[f"false_relabels_{percent}_after_audit"] = false[percent] / AUDITS
+    return line
 
 
 def _labels(posterior: Tensor, problem: Problem) -> Line:
@@ -136,7 +132,3 @@ def relabelled(posterior: Tensor, given: Tensor, asked: float) -> Tensor:
     """(N,) bool, the rows that get the verdict relabel at an asked share of false relabels."""
     rule = VerdictRule(max_false_relabels=asked)
     return judge_all(posterior, given, rule, ids=RowNumbers(len(given))).verdict == RELABEL
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

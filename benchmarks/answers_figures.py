@@ -45,6 +45,9 @@ def _relabels(cells: Sequence[Line]) -> dict[str, float]:
     clean = [line for line in cells if line["noise"] == "clean"]
     return {
         "cells_within_asked_rate": sum(within(line, 5) and within(line, 10) for line in cells),
+        "cells_within_asked_rate_after_audit": sum(
+            within(line, 5, "_after_audit") and within(line, 10, "_after_audit") for line in cells
+        ),
         "cells_within_5_percent": sum(within(line, 5) for line in cells),
         "cells_within_10_percent": sum(within(line, 10) for line in cells),
         "relabels_at_5_percent": sum(line["relabels_5"] for line in cells),
@@ -53,9 +56,10 @@ def _relabels(cells: Sequence[Line]) -> dict[str, float]:
     }
 
 
-def within(line: Line, asked: int) -> bool:
+def within(line: Line, asked: int, when: str = "") -> bool:
     """Whether the true share of false relabels is at most the asked one and 2 points."""
-    return bool(line[f"false_relabels_{asked}"] <= (asked / 100 + SLACK) * line[f"relabels_{asked}"])
+    false, chosen = line[f"false_relabels_{asked}{when}"], line[f"relabels_{asked}{when}"]
+    return bool(false <= (asked / 100 + SLACK) * chosen)
 
 
 def _rankings(lines: Sequence[Line], cells: Sequence[Line]) -> dict[str, float]:

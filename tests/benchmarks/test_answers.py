@@ -46,6 +46,10 @@ def line(**changes):
         "false_relabels_5": 7,
         "relabels_10": 100,
         "false_relabels_10": 12,
+        "relabels_5_after_audit": 100,
+        "false_relabels_5_after_audit": 7,
+        "relabels_10_after_audit": 100,
+        "false_relabels_10_after_audit": 12,
         **changes,
     }
 
@@ -62,6 +66,7 @@ def test_two_points_over_the_asked_rate_are_allowed_and_no_more(figures_module):
     assert figures["cells_within_5_percent"] == 3
     assert figures["cells_within_10_percent"] == 3
     assert figures["cells_within_asked_rate"] == 2
+    assert figures["cells_within_asked_rate_after_audit"] == 4
 
 
 def test_an_alarm_is_missed_where_the_error_is_large_and_false_where_it_is_small(figures_module):
