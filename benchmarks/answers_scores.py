@@ -95,7 +95,8 @@ def trained(problem: Problem, method: str) -> tuple[Training, Margins]:
         )
         margins = Margins(training)
         training.events.listeners = [margins] if method == "cross_entropy" else []
-        Loop(training).run()
+        if not Loop(training).run():
+            raise KeyboardInterrupt("the training was stopped by a signal; the same command continues")
     return training, margins
 
 
