@@ -2,7 +2,7 @@
 
 from pencil.results.decisions import Decision, DecisionReader, last_entry, read_decisions, was_reviewed
 from pencil.results.environment import describe_environment
-from pencil.results.estimates import Estimates, has_estimates, read_estimates, write_estimates
+from pencil.results.estimates import Estimates, read_estimates, write_estimates
 from pencil.results.files import damaged, read_json, writing
 from pencil.results.judged import (
     DECISIONS,
@@ -41,7 +41,6 @@ __all__ = [
     "VerdictRule",
     "damaged",
     "describe_environment",
-    "has_estimates",
     "judge",
     "judge_all",
     "label_rows",

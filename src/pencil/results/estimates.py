@@ -96,11 +96,6 @@ def read_estimates(folder: Path, num_classes: int) -> Estimates:
     return found
 
 
-def has_estimates(folder: Path) -> bool:
-    """Whether the run's posterior is complete."""
-    return (folder / ESTIMATES).is_file()
-
-
 def _largest(bounds: Tensor) -> list[Entry]:
     """The largest entries (C, C, 3) off the diagonal, in descending order."""
     values = bounds[:, :, 0].clone().fill_diagonal_(-1.0)

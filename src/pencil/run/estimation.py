@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 from pencil.config import RunConfig
 from pencil.engine import Training
-from pencil.results import POSTERIOR, Estimates, has_estimates, save_labels, write_estimates
+from pencil.errors import RunError
+from pencil.estimates import Alarm
+from pencil.results import POSTERIOR, Estimates, SavedLabels, read_estimates, save_labels, write_estimates
 from pencil.results.estimates import ESTIMATES
 from pencil.run.directory import RunDirectory
 from pencil.run.posterior import Posterior, PosteriorOfTraining, store_of_posterior
+
+LATE = Alarm(
+    "late_features",
+    "the probabilities come from the features of the trained network, which has seen the given labels many times, so "
+    "wrong labels look right",
+    "train the run again from the start; resume keeps what was computed after the first epoch",
+)
 
 
 class Estimation:
@@ -27,9 +37,18 @@ class Estimation:
 
     def finish(self) -> None:
         """Write the posterior unless that was done after the first epoch."""
-        written = self._training.runtime.any_of(has_estimates(self._directory.path))[0]
-        if self._posterior.from_inputs or not written:
+        runtime = self._training.runtime
+        if self._posterior.from_inputs or not runtime.any_of(runtime.is_main and self._is_written())[0]:
             self._write(self._posterior.found())
+
+    def _is_written(self) -> bool:
+        """Whether the posterior of all rows is there and can be read."""
+        folder, classes = self._directory.path, self._training.learner.num_classes
+        try:
+            read_estimates(folder, classes)
+            return SavedLabels(folder, classes, name=POSTERIOR).num_rows == self._training.sampler.num_rows
+        except RunError:
+            return False
 
     def _write(self, found: Posterior) -> None:
         """All ranks write their rows; then the main rank writes the estimates, which mark them as complete."""
@@ -42,5 +61,7 @@ class Estimation:
         save_labels(folder, job.indices, mine.labels, rows, mine.ids, job.runtime.rank, name=POSTERIOR)
         job.runtime.barrier()
         if job.runtime.is_main:
-            write_estimates(folder, Estimates.of(found.noise, found.source, str(found.choice)))
+            alarms = (*found.noise.alarms, *([LATE] if found.source == "last epoch" else []))
+            noise = replace(found.noise, alarms=alarms)
+            write_estimates(folder, Estimates.of(noise, found.source, str(found.choice)))
         job.runtime.barrier()

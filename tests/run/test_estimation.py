@@ -1,0 +1,130 @@
+"""The posterior of a run: when it is computed, that it is exact on resume, and alike for any number of ranks."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pencil.config import RunConfig
+from pencil.errors import RunError
+from pencil.presets import preset
+from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
+
+NOISE = {"kind": "symmetric", "rate": 0.3}
+
+
+def posterior(run: RunDirectory) -> dict[str, bytes]:
+    files = [*(run.path / "posterior").iterdir(), run.path / "estimates.json"]
+    return {file.name: file.read_bytes() for file in files}
+
+
+def images(manifest, epochs=(1, 2, 1), **method) -> RunConfig:
+    table = preset("manifest", str(manifest)).table()
+    table["data"] |= {"size": 8, "augment": None, "validation": 0.0}
+    table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
+    table["train"] |= {"precision": "fp32", "batch_size": 4}
+    for phase, count in zip(table["phases"], epochs, strict=True):
+        phase["epochs"] = count
+    return RunConfig.of(table | ({"method": method} if method else {}))
+
+
+def test_vectors_are_their_own_features(make_config, tmp_path):
+    run = train(make_config(data={"noise": NOISE}), tmp_path / "run")
+    table = LabelTable.open(run)
+    assert table.estimates.source == "inputs"
+    judged = next(table.chunks())
+    torch.testing.assert_close(judged.distribution.sum(1), torch.ones(len(judged)))
+    truth = prepare_examples(run.config.data, run.config.seed).train.reference
+    wrong = judged.given != truth
+    assert table.estimates.rate.value == pytest.approx(float(wrong.float().mean()), abs=0.1)
+    assert float(judged.p_wrong[wrong].mean()) > 0.5 > 0.2 > float(judged.p_wrong[~wrong].mean())
+
+
+def test_the_posterior_does_not_depend_on_the_training(make_config, tmp_path):
+    longer = train(make_config(data={"noise": NOISE}), tmp_path / "longer")
+    other = make_config(epochs=(1, 0, 0), data={"noise": NOISE}).table() | {
+        "method": {"name": "cross_entropy"}
+    }
+    shorter = train(RunConfig.of(other), tmp_path / "shorter")
+    assert posterior(longer) == posterior(shorter)
+
+
+def test_images_use_the_network_after_its_first_epoch(manifest, tmp_path):
+    short, long = (
+        train(images(manifest, epochs), tmp_path / str(epochs)) for epochs in ((1, 0, 0), (1, 3, 1))
+    )
+    assert LabelTable.open(long).estimates.source == "first epoch"
+    assert posterior(short) == posterior(long)
+
+
+@pytest.mark.parametrize("kind", ["vectors", "images"])
+def test_results_that_are_lost_come_back_the_same(make_config, manifest, tmp_path, kind):
+    config = make_config(data={"noise": NOISE}) if kind == "vectors" else images(manifest)
+    run = train(config, tmp_path / "run")
+    before = posterior(run)
+    (run.path / "summary.json").unlink()
+    if kind == "vectors":
+        shutil.rmtree(run.path / "posterior")
+    resume(run.path)
+    assert posterior(run) == before
+
+
+def test_network_features_that_are_lost_are_replaced_with_an_alarm(manifest, tmp_path):
+    run = train(images(manifest), tmp_path / "run")
+    assert [alarm.name for alarm in LabelTable.open(run).estimates.alarms] != ["late_features"]
+    shutil.rmtree(run.path / "posterior")
+    with pytest.raises(RunError, match=r"posterior cannot be read .*no labels found.*rm -f .*summary.json"):
+        LabelTable.open(run)
+    (run.path / "summary.json").unlink()
+    resume(run.path)
+    estimates = LabelTable.open(run).estimates
+    assert estimates.source == "last epoch"
+    assert estimates.alarms[-1].name == "late_features"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"store": "bag"}, "store: 'bag' is unknown"),
+        ({"per_class": [[0.1, 0.0, 0.2]]}, "holds 1 classes instead of 3"),
+        ({"pairs": [[0, 9, 0.1, 0.0, 0.2]]}, "classes must be from 0 to 2"),
+        ({"rate": {"value": "much", "low": 0, "high": 1}}, "rate.value"),
+    ],
+)
+def test_estimates_that_are_damaged_are_named(make_config, tmp_path, change, words):
+    run = train(make_config(epochs=(1, 5, 0)), tmp_path / "run")
+    file = run.path / "estimates.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(RunError, match=r"estimates.json") as found:
+        LabelTable.open(run)
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize("asked", [0.0, 0.02, 0.3])
+def test_the_asked_share_replaces_that_of_the_run(make_config, tmp_path, asked):
+    run = train(make_config(epochs=(1, 5, 0), data={"noise": NOISE}), tmp_path / "run")
+    judged = next(LabelTable.open(run, asked).chunks())
+    relabelled = judged.verdict == 1
+    assert float((1 - judged.confidence[relabelled]).sum()) <= asked * int(relabelled.sum())
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("store", ["dense", "top:2"])
+def test_ranks_estimate_what_one_process_does(points, make_config, tmp_path, ranks, store):
+    alone = train(make_config(data={"noise": NOISE}, store=store), tmp_path / "alone")
+    (tmp_path / "config.toml").write_text(alone.config.toml())
+    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
+    words = ("train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together", "--quiet")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    one, several = (LabelTable.open(run) for run in (alone, RunDirectory.open(tmp_path / "together")))
+    assert several.estimates.rate.value == pytest.approx(one.estimates.rate.value, abs=1e-6)
+    mine, theirs = next(one.chunks()), next(several.chunks())
+    assert mine.ids == theirs.ids
+    torch.testing.assert_close(theirs.p_wrong, mine.p_wrong, atol=2e-3 if store != "dense" else 1e-5, rtol=0)
+    assert torch.equal(theirs.verdict, mine.verdict)
