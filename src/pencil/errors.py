@@ -30,6 +30,10 @@ class NotFiniteError(RunError):
     """Training stopped at a value that is not finite. All ranks raise this error together."""
 
 
+class AlarmError(RunError):
+    """Training stopped at an alarm whose action is "stop". All ranks raise this error together."""
+
+
 class MissingExtraError(PencilError):
     """An optional package is missing. The message contains the pip command."""
 

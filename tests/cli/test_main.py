@@ -70,8 +70,11 @@ def test_alarms_are_told(pencil, points, tmp_path):
         "train", points, "--out", tmp_path / "run", "--epochs", "0,6,1", "--quiet", *noise, "--json"
     )
     summary = json.loads(result.stdout, parse_constant=pytest.fail)
-    assert all(f"alarm: {alarm}" in pencil("resume", tmp_path / "run").stderr for alarm in summary["alarms"])
+    said = pencil("resume", tmp_path / "run").stderr
     assert summary["alarms"]
+    for alarm in summary["alarms"]:
+        assert f"{alarm['words']}" in said
+        assert f"Remedy: {alarm['remedy']}" in said
 
 
 def test_without_out_the_run_is_named_after_the_data(pencil, points, tmp_path, monkeypatch):

@@ -18,13 +18,13 @@ from pencil.engine import (
     Restore,
     Runtime,
     Stop,
-    checkpoint,
     ended,
     phase_ended,
     read_json_lines,
     read_metrics,
 )
 from pencil.errors import RunError
+from support.moments import AtOnce, Disk, assert_same, end_state, without_times
 
 pytestmark = pytest.mark.slow
 
@@ -42,13 +42,6 @@ class Script:
     def decide(self, end):
         self.given.append(end)
         return self.decisions.get(len(end.history) + 1, Continue())
-
-
-class AtOnce(Checkpoints):
-    """Saves while training waits, so that a test knows when."""
-
-    def begin(self, *parts):
-        self.save(*parts)
 
 
 def plan(*epochs, rate=RATE):
@@ -74,17 +67,6 @@ def start(blobs, make_training):
     return begin
 
 
-def end_state(training):
-    """Everything that training leaves behind."""
-    momentum = {
-        f"optimizer/{name}/{key}": value
-        for name, parameter in training.model.named_parameters()
-        for key, value in training.optimizer.state[parameter].items()
-    }
-    random = {"random": torch.get_rng_state()}
-    return {**training.model.state_dict(), **training.learner.store.state(), **momentum, **random}
-
-
 @pytest.fixture(scope="module")
 def finished(start, carry_on, tmp_path_factory):
     """A run to its end: its training, state and folder."""
@@ -97,12 +79,6 @@ def finished(start, carry_on, tmp_path_factory):
         return training, end_state(training), folder
 
     return run
-
-
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        assert torch.equal(other[name], value), name
 
 
 def told(folder, *but):
@@ -313,34 +289,6 @@ EVERYTHING = {
 }
 
 
-class Disk:
-    """Copies a run's folder whenever something was or is about to be written: what a kill at that moment leaves."""
-
-    def __init__(self, folder, copies):
-        self.folder, self.copies, self.count, self.found = folder, copies, 0, None
-
-    def handle(self, event):
-        self.copy()
-
-    def close(self):
-        pass
-
-    def copy(self):
-        found = sorted((str(path), path.stat().st_size) for path in self.folder.rglob("*") if path.is_file())
-        if found != self.found:
-            self.found = found
-            shutil.copytree(self.folder, self.copies / f"{self.count:03d}")
-            self.count += 1
-
-    def around(self, act):
-        def watched(*args, **options):
-            self.copy()
-            act(*args, **options)
-            self.copy()
-
-        return watched
-
-
 @pytest.fixture(scope="module")
 def moments(start, carry_on, tmp_path_factory):
     """A run with every decision, and copies of its folder at every moment."""
@@ -349,17 +297,9 @@ def moments(start, carry_on, tmp_path_factory):
     training = start(folder, EVERYTHING, checkpoint_steps=3)
     training.checkpoints = AtOnce(folder / "checkpoints", training.runtime, 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint, "publish", disk.around(checkpoint.publish))
-        patch.setattr(checkpoint.shutil, "rmtree", disk.around(checkpoint.shutil.rmtree))
+        disk.watch(patch)
         assert carry_on(training, folder / "metrics.jsonl", [disk])[1]
     return training, end_state(training), folder, sorted(copies.iterdir())
-
-
-def without_times(folder):
-    return [
-        {key: value for key, value in line.items() if key != "seconds"}
-        for line in read_json_lines(folder / "metrics.jsonl")
-    ]
 
 
 def test_all_decisions_together_are_the_plan_they_lead_to(moments, finished):

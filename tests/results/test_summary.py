@@ -1,6 +1,8 @@
 """The last epoch, the best one by validation, and what looks wrong."""
 
-from pencil.results.summary import alarms, drift, many_changes, summarize
+from pencil.estimates import Alarm
+from pencil.results import alarm_record, alarm_sentence, summarize
+from pencil.results.summary import too_many_changes
 
 
 def line(epoch, phase="correction", **values):
@@ -38,36 +40,39 @@ def test_epochs_that_were_not_evaluated_are_no_candidates():
     assert summarize(metrics, num_rows=10)["best"]["epoch"] == 2
 
 
-def test_drift_is_a_fall_after_a_peak_within_correction():
-    scores = [(1, "backbone", 0.95), (2, "correction", 0.70), (3, "correction", 0.66), (4, "finetune", 0.1)]
-    metrics = [line(epoch, phase, validation_accuracy=score) for epoch, phase, score in scores]
-    sentence = drift(metrics)
-    assert "peaked at 70.0%" in sentence
-    assert "ended it at 66.0%" in sentence
-    assert "fewer correction epochs or a smaller method.label_rate" in sentence
-    assert drift(metrics[:2]) is None
+def test_more_changes_than_the_estimate_allows_are_an_alarm():
+    alarm = too_many_changes(30, 100, 0.25)
+    assert alarm.words.startswith("30.0% of the labels were changed, but at most 25.0%")
+    assert "at least 5.0% of all labels were right" in alarm.words
+    assert "pencil audit" in alarm.remedy
+    assert too_many_changes(25, 100, 0.25) is None
+    assert too_many_changes(3, 10, 0.25) is None  # 2.5 rows are rounded up
 
 
-def test_a_small_fall_or_no_validation_is_no_drift():
-    assert drift([line(1, validation_accuracy=0.70), line(2, validation_accuracy=0.68)]) is None
-    assert drift([line(1), line(2)]) is None
+def test_without_an_estimate_more_than_half_is_too_much():
+    assert too_many_changes(6, 10, None).words == "60.0% of the labels were changed"
+    assert too_many_changes(5, 10, None) is None
 
 
-def test_more_labels_changed_than_kept_is_an_alarm():
-    assert "60% of the labels were changed" in many_changes([line(1, labels_changed=6)], 10)
-    assert many_changes([line(1, labels_changed=5)], 10) is None
+def test_alarms_of_training_and_of_the_end_are_all_listed():
+    drift = alarm_record(Alarm("drift", "labels drift", "better features"), "correction was ended", 7)
+    found = summarize([line(9, labels_changed=9)], num_rows=10, alarms=[drift])["alarms"]
+    assert [(record["name"], record["epoch"]) for record in found] == [("drift", 7), ("changes", None)]
+    assert found[1]["action"] == "reported only"
+    early = alarm_record(Alarm("changes", "too many", "audit"), "correction was ended", 3)
+    assert summarize([line(9, labels_changed=9)], num_rows=10, alarms=[early])["alarms"] == [early]
+    assert summarize([line(9)], num_rows=10, noise_rate_high=0.2)["alarms"][0]["name"] == "changes"
+    assert summarize([line(9)], num_rows=10, noise_rate_high=0.3)["alarms"] == []
 
 
-def test_alarms_are_all_listed():
-    metrics = [
-        line(1, validation_accuracy=0.9),
-        line(2, labels_changed=9, validation_accuracy=0.1),
-    ]
-    assert [sentence.split()[0] for sentence in alarms(metrics, num_rows=10)] == ["labels", "90%"]
-    assert alarms([line(1)], num_rows=10) == []
+def test_an_alarm_for_people_has_epoch_action_and_remedy():
+    record = alarm_record(Alarm("drift", "labels drift", "better features"), "correction was ended", 7)
+    assert alarm_sentence(record) == "epoch 7: labels drift; correction was ended. Remedy: better features"
+    late = alarm_record(Alarm("changes", "too many", "audit"))
+    assert alarm_sentence(late) == "too many. Remedy: audit"
 
 
 def test_a_run_whose_metrics_are_lost_has_a_summary_that_says_so():
     summary = summarize([], num_rows=10, labels_changed=4)
     assert (summary["examples"], summary["labels_changed"], summary["last"]) == (10, 4, {})
-    assert summary["alarms"][0].startswith("the metrics of all epochs are lost")
+    assert summary["alarms"][0]["words"].startswith("the metrics of all epochs are lost")

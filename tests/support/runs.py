@@ -10,9 +10,17 @@ from pencil.algorithm import TopRows, cut
 from pencil.config import RunConfig
 from pencil.data.pixels import encode_png
 from pencil.engine import fitting_method
-from pencil.estimates import Interval, NoiseEstimate
+from pencil.estimates import Alarm, Interval, NoiseEstimate
 from pencil.presets import preset
-from pencil.results import POSTERIOR, Estimates, ModelCard, save_labels, save_model, write_estimates
+from pencil.results import (
+    POSTERIOR,
+    Estimates,
+    ModelCard,
+    alarm_record,
+    save_labels,
+    save_model,
+    write_estimates,
+)
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels, StoreChoice
 
@@ -115,7 +123,8 @@ def run_of_logits(
     directory.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
     last = {name: lines[-1][name] for name in ("epoch", "loss", "train_agreement", "test_accuracy")}
     summary = {"method": "pencil", "examples": rows, "labels_changed": changed, "last": last, "seconds": 1.5}
-    directory.write_summary(summary | {"alarms": list(alarms)})
+    records = [alarm_record(Alarm("drift", words, "use better features")) for words in alarms]
+    directory.write_summary(summary | {"alarms": records})
     return folder
 
 

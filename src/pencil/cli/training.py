@@ -143,6 +143,8 @@ def _report_stopped(directory: Any, json_: bool) -> NoReturn:
 
 
 def _print_summary(directory: Any) -> None:
+    from pencil.results import alarm_sentence
+
     summary = directory.summary
     last = {
         name.replace("_", " "): percent(value)
@@ -152,6 +154,6 @@ def _print_summary(directory: Any) -> None:
     changed = f"{summary['labels_changed']:,} of {summary['examples']:,}"
     print_pairs({"run": directory.path, "labels changed": changed, **last, "seconds": summary["seconds"]})
     for alarm in summary["alarms"]:
-        say(f"alarm: {alarm}")
+        say(f"alarm: {alarm_sentence(alarm)}")
     place = shlex.quote(str(directory.path))
     say(f"next: pencil report {place}, pencil review {place}, or pencil labels {place} --out labels.csv")

@@ -18,6 +18,7 @@ from pencil.algorithm.checks import LARGEST
 from pencil.config.explain import explain
 from pencil.config.methods import MethodSetting, OwnMethod
 from pencil.config.toml import from_toml, to_toml
+from pencil.engine.alarms import AlarmActions
 from pencil.errors import ConfigError
 from pencil.kinds import AnyKind, DataSection, Section, kinds, on_change
 from pencil.kinds.sections import Seed
@@ -114,6 +115,7 @@ class RunConfig(Section):
         description="label rows: auto, dense, dense:mapped, top:8, top:8:mapped",
     )
     checkpoint: Checkpoint = Checkpoint()
+    alarms: AlarmActions = AlarmActions()
     verdict: VerdictRule = VerdictRule()
 
     @classmethod

@@ -1,5 +1,6 @@
 """The training loop and its parts: learner, steps, checkpoints, policy, runtime, events."""
 
+from pencil.engine.alarms import AlarmActions
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard
@@ -25,6 +26,7 @@ from pencil.engine.trackers import Mlflow, WeightsAndBiases
 from pencil.engine.training import Training
 
 __all__ = [
+    "AlarmActions",
     "Checkpoints",
     "Clock",
     "Continue",

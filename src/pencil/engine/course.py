@@ -50,17 +50,25 @@ class Course:
         past: Every epoch so far with its decision; a restore does not shorten it.
         kept: Checkpoints by name.
         undone: Steps that restores have undone.
+        followed: Whether a policy of the user decides, not the alarms alone; such a run needs it again on resume.
     """
 
     phases: tuple[Phase, ...]
     past: tuple[Past, ...] = ()
     kept: dict[str, Kept] = field(default_factory=dict)
     undone: int = 0
+    followed: bool = True
 
     @property
     def protected(self) -> list[int]:
         """The steps of checkpoints that must stay."""
         return sorted({kept.step for kept in self.kept.values()})
+
+    def end(self, metrics: Mapping[str, Any]) -> EpochEnd:
+        """What a policy is given at the end of an epoch with these metrics."""
+        return EpochEnd(
+            metrics, self.phases, self.past, {name: kept.epochs for name, kept in self.kept.items()}
+        )
 
     def ask(
         self, policy: Policy, metrics: Mapping[str, Any], runtime: Runtime, *, saves: bool = True
@@ -69,9 +77,8 @@ class Course:
 
         ``saves``: whether the run takes checkpoints.
         """
-        kept = {name: kept.epochs for name, kept in self.kept.items()}
-        decision = agreed(policy, EpochEnd(metrics, self.phases, self.past, kept), runtime)
-        if not saves and (isinstance(decision, Restore) or decision.keep is not None):
+        decision = agreed(policy, self.end(metrics), runtime)
+        if not saves and (isinstance(decision, Restore) or decision.names):
             raise RunError(
                 "the policy keeps or restores a checkpoint, but this run takes none; give it a folder"
             )
@@ -88,8 +95,8 @@ class Course:
             return
         for name in decision.release:
             self.kept.pop(name, None)
-        if decision.keep is not None:
-            self.kept[decision.keep] = Kept(step, epochs)
+        for name in decision.names:
+            self.kept[name] = Kept(step, epochs)
         if isinstance(decision, Stop):
             self.phases = ended(self.phases, epochs)
         elif isinstance(decision, NextPhase):
@@ -97,7 +104,7 @@ class Course:
 
     def metrics_at(self, name: str) -> dict[str, Any]:
         """The metrics of the epoch at whose end a checkpoint was kept."""
-        kept = (past for past in reversed(self.past) if getattr(past.decision, "keep", None) == name)
+        kept = (past for past in reversed(self.past) if name in getattr(past.decision, "names", ()))
         return dict(next(kept).metrics)
 
     def _check(self, restore: Restore) -> None:
@@ -125,6 +132,7 @@ class Course:
             "past": [[dict(past.metrics), decision_to_json(past.decision)] for past in self.past],
             "kept": self.kept,
             "undone": self.undone,
+            "followed": self.followed,
         }
 
     @classmethod
@@ -135,6 +143,7 @@ class Course:
             past=tuple(Past(metrics, decision_from_json(decision)) for metrics, decision in saved["past"]),
             kept={name: Kept(*kept) for name, kept in saved["kept"].items()},
             undone=int(saved["undone"]),
+            followed=bool(saved.get("followed", True)),
         )
 
 
@@ -177,7 +186,8 @@ def decision_from_json(saved: Mapping[str, Any]) -> Decision:
     """What ``decision_to_json`` was given."""
     if saved["word"] == Restore.word:
         return Restore(saved["name"], _phases().validate_python(saved["phases"]))
-    decision: Decision = _KINDS[saved["word"]](keep=saved["keep"], release=tuple(saved["release"]))
+    keep = tuple(saved["keep"]) if isinstance(saved["keep"], list) else saved["keep"]
+    decision: Decision = _KINDS[saved["word"]](keep=keep, release=tuple(saved["release"]))
     return decision
 
 

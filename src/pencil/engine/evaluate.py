@@ -78,14 +78,26 @@ def equal_passes(num_rows: int, runtime: Runtime) -> int:
     return -(-largest_share // BATCH)
 
 
-def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime) -> float:
-    """The share of examples whose prediction is their given label; the ranks divide the work."""
+def agreement(
+    model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime
+) -> tuple[float, Tensor]:
+    """The share of examples whose prediction is their given label, and the number of predictions of each class (C,).
+
+    The ranks divide the work.
+    """
     mine = span(len(examples), runtime.rank, runtime.world_size)
     indices = torch.arange(mine.start, mine.stop)
-    labels = examples.labels.hard
+    labels, num_classes = examples.labels.hard, examples.num_classes
     passes = equal_passes(len(examples), runtime)
-    right = sum(
-        int((probs.argmax(dim=1) == labels[batch]).sum())
-        for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime, passes=passes)
-    )
-    return float(runtime.total(torch.tensor([float(right)], dtype=torch.float64))[0]) / len(examples)
+    sums = torch.zeros(1 + num_classes, dtype=torch.float64)
+    for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime, passes=passes):
+        predicted = probs.argmax(dim=1)
+        sums[0] += int((predicted == labels[batch]).sum())
+        sums[1:] += torch.bincount(predicted, minlength=num_classes)
+    sums = runtime.total(sums)
+    return float(sums[0]) / len(examples), sums[1:]
+
+
+def accuracy(model: nn.Module, examples: Examples, preparation: Preparation, runtime: Runtime) -> float:
+    """The share of examples whose prediction is their given label; the ranks divide the work."""
+    return agreement(model, examples, preparation, runtime)[0]

@@ -81,6 +81,10 @@ class Guard:
         self._refuse(lambda: first_fault(BadStep(self._job, epoch, batch, self._suspects)))
         self._suspects.clear()
 
+    def forget(self) -> None:
+        """Drop what was remembered of a step that is not taken."""
+        self._suspects.clear()
+
     def require_finite(self, state: dict[str, Tensor]) -> None:
         """Check what is saved: a step with finite gradients may still have led to weights that are not."""
         numbers = {name: value for name, value in state.items() if value.is_floating_point()}

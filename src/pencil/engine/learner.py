@@ -227,6 +227,10 @@ class LabelLearner:
         self._visits.clear()
         return LabelChanges(moved, changed)
 
+    def forget(self) -> None:
+        """Drop the label updates that wait for ``step``."""
+        self._visits.clear()
+
     def label_distribution(self, indices: Tensor) -> Tensor:
         """y^d (B, C) of some rows."""
         belief = self._belief(indices)

@@ -28,6 +28,7 @@ from pencil.engine.saving import Saver
 from pencil.engine.signals import StopRequest
 from pencil.engine.step import Batch, Steps
 from pencil.engine.training import ACCURACIES, Training
+from pencil.engine.watch import FAULT, Watch
 from pencil.errors import NotFiniteError, RunError
 from pencil.models import apart
 
@@ -39,12 +40,24 @@ class Wanted(NamedTuple):
     save: bool
 
 
+def _policy_of(training: Training) -> Policy | None:
+    """The policy of the user, watched by the alarms where there are any; they need checkpoints."""
+    if training.alarms is None or not training.watches or training.checkpoints is None:
+        return training.policy
+    held_out = 0 if training.validation is None else len(training.validation)
+    return Watch(training.alarms, held_out, training.policy)
+
+
 class Loop:
     """Runs a training from where it stands to its end, or to a request to stop."""
 
     def __init__(self, training: Training) -> None:
         self.training = training
-        self.progress = Progress(course=None if training.policy is None else Course(training.learner.phases))
+        self._policy = _policy_of(training)
+        followed = training.policy is not None
+        self.progress = Progress(
+            course=None if self._policy is None else Course(training.learner.phases, followed=followed)
+        )
         self._clock = Clock()
         self._guard = Guard(training)
         self._steps = Steps(training, self._guard)
@@ -67,7 +80,8 @@ class Loop:
         if progress is None:
             return False
         self._continue(progress, progress.course or self.progress.course)
-        if progress.course is not None and self.training.policy is None and self.step < self.total_steps:
+        followed = progress.course is not None and progress.course.followed
+        if followed and self.training.policy is None and self.step < self.total_steps:
             raise RunError(
                 "this run began with a policy; resume it with the same one: pencil.run.resume(out, policy=...)"
             )
@@ -90,14 +104,51 @@ class Loop:
         self._emit("begin")
         try:
             with self._saver.finishing(), StopRequest() as stop:
-                while self.step < self.total_steps:
-                    if not self._run_epoch(stop):
-                        return False
-                self._save(wait=True)
+                if not self._train(stop):
+                    return False
         except NotFiniteError as error:
             raise NotFiniteError(self._describe(error)) from error
         self._emit("end")
         return True
+
+    def _train(self, stop: StopRequest) -> bool:
+        """To the end of the plan; False when a signal stopped it. After a fault, from the best labels on if asked."""
+        try:
+            while self.step < self.total_steps:
+                if not self._run_epoch(stop):
+                    return False
+            self._save(wait=True)
+        except NotFiniteError as error:
+            if not self._recover(error):
+                raise
+            return self._train(stop)
+        return True
+
+    def _recover(self, error: NotFiniteError) -> bool:
+        """After a value that is not finite: restore what the alarms kept, alike on all ranks; False if they do not."""
+        policy, course = self._policy, self.progress.course
+        if not isinstance(policy, Watch) or course is None:
+            return False
+        moment = self.training.learner.moment
+        epoch = self.progress.step // self.training.sampler.steps + 1
+        metrics = {"epoch": epoch, "phase": moment.phase.name, FAULT: str(error)}
+        decision = policy.after_fault(course.end(metrics))
+        if decision is None:
+            return False
+        self._guard.forget()
+        self.training.learner.forget()
+        course.follow(decision, metrics, self.step)
+        self._restore(decision.name)
+        if self.step < self.total_steps:
+            self._save(wait=False)
+        return True
+
+    @property
+    def alarms(self) -> list[dict[str, Any]]:
+        """The alarms of the run so far; see ``Watch.records``."""
+        if not isinstance(self._policy, Watch) or self.progress.course is None:
+            return []
+        return self._policy.records(self.progress.course.past)
 
     def _describe(self, error: NotFiniteError) -> str:
         """With the step and the last checkpoint. None is taken now: the failed pass changed batch norm's averages."""
@@ -170,10 +221,10 @@ class Loop:
         if epochs == 1 and job.after_first_epoch is not None:
             job.after_first_epoch()
         progress.end_epoch()
-        if job.policy is None or progress.course is None:
+        if self._policy is None or progress.course is None:
             self._emit("epoch", **metrics)
             return wanted
-        return self._follow(self._decided(job.policy, progress.course, metrics), wanted)
+        return self._follow(self._decided(self._policy, progress.course, metrics), wanted)
 
     def _decided(self, policy: Policy, course: Course, metrics: dict[str, Any]) -> Decision:
         """The policy's decision, recorded and emitted with the metrics of the epoch."""
@@ -193,7 +244,7 @@ class Loop:
         """Restore what the decision restores, and save what it keeps."""
         if isinstance(decision, Restore):
             self._restore(decision.name)
-        keep = isinstance(decision, Restore) or decision.keep is not None
+        keep = isinstance(decision, Restore) or bool(decision.names)
         more = self.step < self.total_steps  # else a last checkpoint follows
         return Wanted(stop=wanted.stop and more, save=(wanted.save or keep) and more)
 
@@ -221,8 +272,20 @@ class Loop:
             "labels_changed": int(self.progress.changed),
             "forward_passes": int(totals.forward),
             **self._accuracies(epochs),
+            **self._watched(totals),
             "seconds": round(self.progress.seconds, 4),
         }
+
+    def _watched(self, totals: Tally) -> dict[str, Any]:
+        """What alarms are found by, where labels moved."""
+        job = self.training
+        if not job.watches or not totals.moved:
+            return {}
+        metrics: dict[str, Any] = {"label_classes_lost": job.label_classes_lost()}
+        if job.noise_rate is not None:
+            rate, high = job.noise_rate
+            metrics |= {"noise_rate": rate, "noise_rate_high": high, "examples": job.sampler.num_rows}
+        return metrics
 
     def _accuracies(self, epochs: int) -> dict[str, float]:
         """Where they are due, which they always are after the last epoch."""

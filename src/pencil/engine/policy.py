@@ -27,8 +27,13 @@ from pencil.algorithm import Phase
 class _Naming:
     """Names of checkpoints; see ``Continue``."""
 
-    keep: str | None = None
+    keep: str | tuple[str, ...] | None = None
     release: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the checkpoint of this epoch is kept under."""
+        return (self.keep,) if isinstance(self.keep, str) else self.keep or ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +41,8 @@ class Continue(_Naming):
     """Follow the plan.
 
     Attributes:
-        keep: Save a checkpoint now and keep it under this name until the name is released or given to another one.
+        keep: Save a checkpoint now and keep it under this name, or these names, until the name is released or given to
+            another checkpoint.
         release: Names that are no longer needed; unknown ones are ignored.
     """
 
@@ -139,3 +145,13 @@ def ended(phases: Sequence[Phase], epochs: int) -> tuple[Phase, ...]:
         cut.append(replace(phase, epochs=min(phase.epochs, left)))
         left -= cut[-1].epochs
     return tuple(cut)
+
+
+def correction_ended(phases: Sequence[Phase], epochs: int) -> tuple[Phase, ...]:
+    """The plan in which no labels are corrected after the first ``epochs`` epochs; other phases stay as they are."""
+    begun, changed = 0, []
+    for phase in phases:
+        left = phase.epochs if phase.name != "correction" else min(max(epochs - begun, 0), phase.epochs)
+        changed.append(replace(phase, epochs=left))
+        begun += phase.epochs
+    return tuple(changed)

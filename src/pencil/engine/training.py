@@ -13,8 +13,9 @@ from pencil.data.examples import Examples
 from pencil.data.order import span
 from pencil.data.prepare import Preparation
 from pencil.data.sampler import EpochSampler
+from pencil.engine.alarms import AlarmActions, counts, lost_share
 from pencil.engine.checkpoint import Checkpoints
-from pencil.engine.evaluate import accuracy
+from pencil.engine.evaluate import agreement
 from pencil.engine.events import Events
 from pencil.engine.learner import LabelLearner
 from pencil.engine.parallel import backbone
@@ -32,7 +33,9 @@ class Training:
     rank owns, numbered from 0 as in its label store; ``indices`` (N,) are their row numbers among the examples of all
     ranks.
     ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
-    ``policy`` decides at the end of each epoch how the run continues; without one the plan is followed.
+    ``policy`` decides at the end of each epoch how the run continues; without one the plan is followed. ``alarms`` says
+    what each alarm does; None for no alarms. ``noise_rate`` is the estimated share of wrong labels, as value and upper
+    bound, if it is known while training.
     ``after_first_epoch`` is called once on every rank when the first epoch is done, before its checkpoint. It must not
     change the training.
     """
@@ -58,6 +61,8 @@ class Training:
     compile: bool = False
     policy: Policy | None = None
     after_first_epoch: Callable[[], None] | None = None
+    alarms: AlarmActions | None = None
+    noise_rate: tuple[float, float] | None = None
 
     @property
     def backbone(self) -> nn.Module:
@@ -75,10 +80,26 @@ class Training:
         self.runtime.agree_on_buffers(self.backbone)
         for name, examples in (("validation_accuracy", self.validation), ("test_accuracy", self.test)):
             if examples is not None:
-                measured[name] = accuracy(self.backbone, examples, self.preparation, self.runtime)
+                right, predicted = agreement(self.backbone, examples, self.preparation, self.runtime)
+                measured[name] = right
+                if self.watches and examples is self.validation:
+                    given = counts(examples.labels.hard, examples.num_classes)
+                    measured["predicted_classes_lost"] = lost_share(given, predicted)
         if self.train.reference is not None:
             measured["labels_correct"] = self._labels_correct(self.train.reference)
         return measured
+
+    @property
+    def watches(self) -> bool:
+        """Whether alarms watch the labels."""
+        return self.alarms is not None and self.learner.method.learns_labels
+
+    def label_classes_lost(self) -> float:
+        """The share of classes that lost nearly all their labels, over all ranks; see ``alarms.lost_share``."""
+        labels = self.learner.labels()
+        found = [counts(each, self.learner.num_classes) for each in (labels.given, labels.suggested)]
+        given, suggested = self.runtime.total(torch.stack(found))
+        return lost_share(given, suggested)
 
     def _labels_correct(self, reference: Tensor) -> float:
         right = (self.learner.labels().suggested == reference).sum()

@@ -11,7 +11,7 @@ from pencil.report.contents import Report
 from pencil.report.source import Example
 from pencil.report.tables import class_rows, confusions
 from pencil.report.text import percent, sentence
-from pencil.results import writing
+from pencil.results import alarm_sentence, writing
 from pencil.results.judged import NO_CLASS
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
@@ -31,7 +31,7 @@ def markdown(report: Report) -> str:
     parts = [
         f"# {words.headline(report)}",
         f"Run {code(report.run)}, finished {report.finished}.",
-        *(f"> **Alarm:** {escaped(sentence(alarm))}" for alarm in report.summary["alarms"]),
+        *(f"> **Alarm:** {escaped(sentence(alarm_sentence(alarm)))}" for alarm in report.summary["alarms"]),
         *map(escaped, words.story(report)),
         _verdicts(report),
         "## What to do next",

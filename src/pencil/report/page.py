@@ -18,7 +18,7 @@ from pencil.report.figures import figures
 from pencil.report.findings import BINS
 from pencil.report.source import Example
 from pencil.report.text import count, percent, sentence
-from pencil.results import RELABEL, REVIEW, writing
+from pencil.results import RELABEL, REVIEW, alarm_sentence, writing
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -52,6 +52,7 @@ def page(report: Report) -> str:
         undefined=StrictUndefined,
     )
     environment.filters |= {"percent": percent, "commas": lambda number: f"{number:,}", "sentence": sentence}
+    environment.filters["alarm_sentence"] = alarm_sentence
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(
         report=report,

@@ -20,7 +20,7 @@ from pencil.results.judged import (
 from pencil.results.labels import LabelRow, label_rows, write_labels
 from pencil.results.model import ModelCard, load_weights, read_card, save_model
 from pencil.results.saved import POSTERIOR, SavedLabels, save_labels
-from pencil.results.summary import summarize
+from pencil.results.summary import alarm_record, alarm_sentence, summarize
 
 __all__ = [
     "DECISIONS",
@@ -39,6 +39,8 @@ __all__ = [
     "ModelCard",
     "SavedLabels",
     "VerdictRule",
+    "alarm_record",
+    "alarm_sentence",
     "damaged",
     "describe_environment",
     "judge",

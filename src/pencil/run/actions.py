@@ -157,7 +157,7 @@ def _carry_on(
         weights = whole_weights(training.model)
         training.runtime.barrier()  # all label files are written before the run counts as finished
         if is_main:
-            _leave_results(config, directory, prepared, training, weights, int(loop.progress.changed))
+            _leave_results(config, directory, prepared, loop, weights)
         training.runtime.barrier()  # every rank sees a finished run
     return directory
 
@@ -247,14 +247,14 @@ def _leave_results(
     config: RunConfig,
     directory: RunDirectory,
     prepared: Prepared,
-    training: Training,
+    loop: Loop,
     weights: dict[str, Tensor],
-    changed: int,
 ) -> None:
-    train = prepared.train
+    train, training = prepared.train, loop.training
     save_model(directory.path, weights, model_card(config, train, training.preparation))
     metrics = read_metrics(directory.metrics)
-    summary = summarize(metrics, num_rows=len(train), labels_changed=changed)
+    changed = int(loop.progress.changed)
+    summary = summarize(metrics, num_rows=len(train), labels_changed=changed, alarms=loop.alarms)
     method = {"method": config.method.name, "learns_labels": training.learner.method.learns_labels}
     directory.write_summary({**method, **summary, **_skipped(prepared)})
 

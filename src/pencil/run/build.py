@@ -81,6 +81,7 @@ def build_training(
         workers=config.train.workers,
         evaluate_every=config.train.evaluate_every,
         compile=config.train.compile,
+        alarms=config.alarms,
     )
 
 

@@ -35,6 +35,18 @@ NO_NAME = "none"  # torchrun's name for jobs on several hosts without --rdzv_id
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
+class _Alarm(BaseModel):
+    """An alarm in ``summary.json``."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str
+    words: str
+    remedy: str
+    action: str
+    epoch: int | None
+
+
 class _Summary(BaseModel):
     """The required fields of ``summary.json``; others are allowed."""
 
@@ -46,7 +58,7 @@ class _Summary(BaseModel):
     last: dict[str, _Finite | None]
     best: dict[str, _Finite | None] = {}
     seconds: _Finite
-    alarms: list[str]
+    alarms: list[_Alarm]
 
 
 class _Environment(BaseModel):
