@@ -140,7 +140,7 @@ class Person:
         self._web = http.client.HTTPConnection("127.0.0.1", server.port)
         self._headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
         self._name, self._count = name, 0
-        self._item = self._ask("/api/next", {"client": name})["item"]
+        self._item = self._ask("/api/next", {"client": name})["items"][0]
 
     def decide(self, count: int) -> list[float]:
         """Seconds of each decision."""
@@ -152,8 +152,8 @@ class Person:
 
     def _decision(self, number: int) -> dict[str, Any]:
         item, action = self._item, ("accept", "keep", "drop", "choose")[number % 4]
-        place = {"place": item["place"], "version": item["version"]}
-        return {**self._signed(), **place, "action": action, "label": 7 if action == "choose" else None}
+        seen = [{"row": item["row"], "version": item["version"]}]
+        return {**self._signed(), "items": seen, "action": action, "label": 7 if action == "choose" else None}
 
     def _signed(self) -> dict[str, Any]:
         self._count += 1
@@ -163,7 +163,7 @@ class Person:
         begun = time.perf_counter()
         answer = self._ask(path, body)
         seconds = time.perf_counter() - begun
-        self._item = answer["item"]
+        self._item = answer["items"][0]
         return seconds
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -44,18 +44,18 @@ def review_some(run: RunDirectory, count: int = DECIDED) -> dict[str, str]:
     """Decide about the first items, each action in turn; returns the verdict that the review shows for each id."""
     shown = {}
     with closing(Review(run, with_sure=True)) as review:
-        answer = review.take_next(ANN.client)
-        while (item := answer["item"]) is not None:
+        answer = review.take(ANN.client)
+        while (item := answer["items"][0]) is not None:
             number, action = len(shown), ACTIONS[len(shown) % len(ACTIONS)]
             if number < count:
                 wanted = (item["given"] + 1) % 4 if action == "choose" else None
-                answer = review.decide(ANN, f"t{number}", item["place"], item["version"], action, wanted)
-                shown[item["id"]] = answer["made"]["verdict"]
+                answer = review.decide(ANN, f"t{number}", [(item["row"], item["version"])], action, wanted)
+                shown[item["id"]] = answer["made"][0]["verdict"]
             else:
                 shown[item["id"]] = item["verdict"]
-                answer = review.decide(ANN, f"t{number}", item["place"], item["version"], "drop")
+                answer = review.decide(ANN, f"t{number}", [(item["row"], item["version"])], "drop")
                 review.undo(ANN, f"u{number}")  # the queue must go on, but the row stays undecided
-                answer = review.decide(ANN, f"s{number}", item["place"], item["version"] + 2, "skip")
+                answer = review.decide(ANN, f"s{number}", [(item["row"], item["version"] + 2)], "skip")
             if len(shown) == review.progress()["total"]:
                 break
     return shown

@@ -37,8 +37,8 @@ from pencil.stores import GivenLabels
 
 DATA = {"kind": "features", "validation": 0.0}
 ENTRY = (
-    "INSERT INTO history (place, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, 'Ann', 'c', 'now', ?)"
+    "INSERT INTO history (request, round, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
+    "VALUES (?, 'first', ?, ?, ?, ?, ?, ?, 'Ann', 'c', 'now', ?)"
 )
 IDS = ["a", "b", "ż", "", "e"]
 EPOCH = {

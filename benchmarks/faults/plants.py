@@ -126,7 +126,7 @@ def _call(words: list[str]) -> None:
     with (
         warnings.catch_warnings(),
         mock.patch("pencil.review.server.build_app", lambda review, *rest: review),
-        mock.patch("pencil.review.server.serve", lambda review, listening: review.take_next("somebody")),
+        mock.patch("pencil.review.server.serve", lambda review, listening: review.take("somebody")),
     ):
         warnings.simplefilter("ignore")
         CliRunner().invoke(cli, words)
@@ -160,7 +160,7 @@ def _review(run: Path) -> None:
     from pencil.run import RunDirectory
 
     with contextlib.closing(Review(RunDirectory.open(run), with_sure=True)) as review:
-        review.take_next("somebody")
+        review.take("somebody")
 
 
 def _write_module(folder: Path, trace: Path) -> None:

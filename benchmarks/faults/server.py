@@ -139,8 +139,7 @@ class Client:
                 self.failures.append((status, sent.data))
             elif status == 200 and sent.decision is not None:
                 told = json.loads(body)
-                made = told.get("made") or told.get("undone")
-                if made is not None:
+                for made in told.get("made") or told.get("undone"):
                     self.entries[made["entry"]] = made["action"]
         self.hang_up()
 

@@ -26,7 +26,7 @@ VALUES = (
 PLACES = (
     "1", "0", "-1", "+1", "01", "1.0", "1e3", "0x1", "1_0", "%31", " 1", "٣", "NaN", "null", "true", "", "999999",
     str(2**53), str(2**63), "9" * 5_000, "../1", "..%2f1", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "%5c..%5cx", "C:x",
-    "%00", "%ff%fe", "%ed%a0%80", "%", "%zz", "1;x=1", "1/", "1/../1", "//evil.example/1", "{place}", "$(id)", "'--",
+    "%00", "%ff%fe", "%ed%a0%80", "%", "%zz", "1;x=1", "1/", "1/../1", "//evil.example/1", "{row}", "$(id)", "'--",
 )
 HEADERS = (
     "Host: evil.example", "Host: localhost.", "Host: [::ffff:127.0.0.1]", "Host: ", "Host: [", "Host: a:b:c",
@@ -109,7 +109,7 @@ class Requests:
     def asked(self) -> Sent:
         """A request as the page sends it."""
         method, path, model = self.random.choice(self.routes)
-        path = path.replace("{place}", str(self.random.randint(1, self.rows)))
+        path = path.replace("{row}", str(self.random.randrange(self.rows)))
         if model is None:
             return self.sent(method, path)
         words = self._words(model)
@@ -136,12 +136,12 @@ class Requests:
         """A header that does not belong there, on any route."""
         method, path, model = self.random.choice(self.routes)
         content = b"" if model is None else json.dumps(self._words(model)).encode()
-        return self.sent(method, path.replace("{place}", "1"), content, extra=self.random.choice(HEADERS))
+        return self.sent(method, path.replace("{row}", "1"), content, extra=self.random.choice(HEADERS))
 
     def path(self) -> Sent:
         """A path or a method that no route has."""
         _, path, _ = self.random.choice(self.routes)
-        path = path.replace("{place}", quote(self.random.choice(PLACES), safe="%/:;$(){}'"))
+        path = path.replace("{row}", quote(self.random.choice(PLACES), safe="%/:;$(){}'"))
         path = self.random.choice(
             (path, path, path + "/", path + "?" + "x=%ff&" * 50, "/" + path, path.upper(), path + "%00")
         )
@@ -149,7 +149,7 @@ class Requests:
 
     def broken(self) -> Sent:
         """What is hardly HTTP: bytes changed in a head, a body of no sensible length, chunks that are none."""
-        path = self.random.choice(self.routes)[1].replace("{place}", "1")
+        path = self.random.choice(self.routes)[1].replace("{row}", "1")
         kind = self.random.choice(("bytes", "bytes", "frame", "chunks"))
         if kind == "bytes":
             head = bytearray(self.sent("GET", path).data)
@@ -170,8 +170,11 @@ class Requests:
             "client": f"client {self.random.randrange(8)}",
             "reviewer": "Ann",
             "ticket": f"{self.seed} {self.count}",
-            "place": self.random.randint(1, self.rows),
-            "version": self.random.choice((0, 0, 0, 1, 2)),
+            "count": self.random.choice((1, 1, 3)),
+            "items": [
+                {"row": row, "version": self.random.choice((0, 0, 0, 1, 2))}
+                for row in self.random.sample(range(self.rows), self.random.choice((1, 1, 3)))
+            ],
             "action": self.random.choice(("accept", "keep", "choose", "drop", "skip")),
             "label": self.random.choice((None, 0, 1)),
             "entry": None,

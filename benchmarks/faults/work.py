@@ -144,13 +144,13 @@ def decide(out: str, tell: Any = lambda _: None) -> None:
     """Some decisions of a review; those that were made before are passed over."""
     review = Review(run.RunDirectory.open(Path(out)))
     try:
-        item = review.take_next("window")["item"]
+        item = review.take("window")["items"][0]
         for number in range(len(decisions(out)), len(DECISIONS)):
             answer = review.decide(
-                Who("somebody", "window"), str(number), item["place"], item["version"], DECISIONS[number]
+                Who("somebody", "window"), str(number), [(item["row"], item["version"])], DECISIONS[number]
             )
             tell(number)
-            item = answer["item"]
+            item = answer["items"][0]
     finally:
         review.close()
 

@@ -31,8 +31,10 @@ def test_every_route_and_method_is_in_the_table(faults):
         ("POST", "/api/decide"),
         ("POST", "/api/undo"),
         ("GET", "/api/recent"),
-        ("GET", "/api/image/{place}"),
-        ("GET", "/api/text/{place}"),
+        ("GET", "/api/disagreements"),
+        ("GET", "/api/image/{row}"),
+        ("GET", "/api/thumbnail/{row}"),
+        ("GET", "/api/text/{row}"),
     }
     assert {path for (_, path), model in routes.items() if model} == {"/api/next", "/api/decide", "/api/undo"}
 

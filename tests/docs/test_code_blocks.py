@@ -155,9 +155,9 @@ def review(run: Path) -> None:
 
     opened = Review(RunDirectory.open(run), with_sure=True)
     try:
-        item = opened.take_next("window")["item"]
+        item = opened.take("window")["items"][0]
         for number, action in enumerate(("keep", "accept", "drop")):
-            item = opened.decide(Who("Ann", "window"), str(number), item["place"], item["version"], action)[
+            item = opened.decide(Who("Ann", "window"), str(number), [(item["row"], item["version"])], action)[
                 "item"
             ]
     finally:

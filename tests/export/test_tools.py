@@ -122,10 +122,10 @@ def reviewed(run, tmp_path):
     copy = tmp_path / "reviewed"
     shutil.copytree(run.path, copy)
     review, ann = Review(RunDirectory.open(copy), with_sure=True), Who("Ann", "window")
-    first = review.take_next(ann.client)["item"]
-    second = review.decide(ann, "t0", first["place"], first["version"], action="drop")["item"]
+    first = review.take(ann.client)["items"][0]
+    second = review.decide(ann, "t0", [(first["row"], first["version"])], action="drop")["items"][0]
     label = (second["likely"][0][0] + 1) % 4
-    review.decide(ann, "t1", second["place"], second["version"], action="choose", label=label)
+    review.decide(ann, "t1", [(second["row"], second["version"])], action="choose", label=label)
     review.close()
     return RunDirectory.open(copy), first["id"], second["id"], label
 

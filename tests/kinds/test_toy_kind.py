@@ -112,10 +112,10 @@ def test_the_report_shows_texts_escaped(run):
 def test_the_review_shows_texts(run):
     review = Review(RunDirectory.open(run), with_sure=True)
     try:
-        start, item = review.start(), review.take_next("window")["item"]
+        start, item = review.start(), review.take("window")["items"][0]
         assert (start["images"], start["texts"], start["trouble"]) == (False, True, None)
-        assert review.text(item["place"]).endswith(f" number {item['row']}")
-        assert review.picture(item["place"]) is None
+        assert review.text(item["row"]).endswith(f" number {item['row']}")
+        assert review.picture(item["row"]) is None
     finally:
         review.close()
 

@@ -18,8 +18,8 @@ from pencil.results import (
 from pencil.review.database import Database
 
 ENTRY = (
-    "INSERT INTO history (place, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
-    "VALUES (?, ?, ?, ?, ?, ?, NULL, 'Ann', 'c', 'now', ?)"
+    "INSERT INTO history (request, round, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
+    "VALUES (?, 'first', ?, ?, ?, ?, ?, NULL, 'Ann', 'c', 'now', ?)"
 )
 
 
@@ -102,14 +102,14 @@ def test_a_damaged_review_is_named(tmp_path):
 def test_decisions_that_no_review_made_are_one_error(reviewed, row, name, action, label):
     database = Database(reviewed / "review.sqlite")
     with database.writing():
-        database.run(ENTRY, (9, row, name, 1, action, label, "t9"))
+        database.run(ENTRY, (9, row, name, 9, action, label, "t9"))
     database.close()
     with pytest.raises(RunError, match=r"review\.sqlite.*(restore it from a copy|move it away)"):
         list(judged_with(reviewed))
 
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS entry, x AS row FROM n"
-COLUMNS = "entry, row, id, action, label"
+COLUMNS = "entry, round, row, id, action, label"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+from support import browser as browsers
 from support import runs, servers
 
 
@@ -41,3 +42,11 @@ def serve():
             return server
 
         yield start
+
+
+@pytest.fixture
+def browser():
+    opened = browsers.chromium()
+    opened.set_script_timeout(30)
+    yield opened
+    opened.quit()

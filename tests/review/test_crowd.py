@@ -32,17 +32,17 @@ class Client(threading.Thread):
         with contextlib.closing(self.web):
             try:
                 self.together.wait(120)
-                item = self.ask("next", {"client": self.name})["item"]
+                item = self.ask("next", {"client": self.name})["items"][0]
                 for number in range(EACH):
                     answer = self.ask("decide", self.decision(number, item))
-                    self.decided.append(answer["made"]["id"])
-                    item = answer["item"]
+                    self.decided.append(answer["made"][0]["id"])
+                    item = answer["items"][0]
             except Exception as error:
                 self.trouble = repr(error)
 
     def decision(self, number, item):
         who = {"client": self.name, "reviewer": self.name, "ticket": f"{self.name} {number}"}
-        return {**who, "place": item["place"], "version": item["version"], "action": "accept"}
+        return {**who, "items": [{"row": item["row"], "version": item["version"]}], "action": "accept"}
 
     def ask(self, path, body):
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}

@@ -7,8 +7,9 @@ import pytest
 
 from pencil.results import last_entry, read_decisions
 from pencil.review.database import Database
-from pencil.review.history import History, OvertakenError, Seen, TicketError, Who
-from pencil.review.queue import DOUBTFUL, Queue
+from pencil.review.history import Choice, History, OvertakenError, TicketError, Who
+from pencil.review.orders import Order
+from pencil.review.queue import Part, Queue
 
 ANN, BOB = Who("Ann", "window 1"), Who("Bob", "window 2")
 
@@ -18,23 +19,34 @@ def history(tmp_path):
     database = Database(tmp_path / "review.sqlite")
     queue = Queue(database)
     with database.writing():
-        queue.fill({}, {DOUBTFUL: lambda: np.arange(10, 20)})
+        queue.fill({}, {"doubtful": Part("", lambda: Order(np.arange(10, 20), np.ones(10, np.float32)))})
     yield History(database, queue)
     database.close()
 
 
 def seen(place, version=0):
-    return Seen(place, place + 9, b"row \xff%d" % place, version)
+    """The row at a place of the queue, as it was shown."""
+    return place + 9, b"row \xff%d" % place, version
 
 
 def decide(history, who, ticket, item, action, label=None):
     with history.database.writing():
-        return history.decide(who, ticket, item, action, label)
+        (made,) = history.decide(who, ticket, [Choice(*item, action, label)])
+        return made
+
+
+def decide_all(history, who, ticket, *choices):
+    with history.database.writing():
+        return history.decide(who, ticket, [Choice(*item, *rest) for item, *rest in choices])
+
+
+def undo_all(history, who, ticket, entry=None):
+    with history.database.writing():
+        return history.undo(who, ticket, entry)
 
 
 def undo(history, who, ticket, entry=None):
-    with history.database.writing():
-        return history.undo(who, ticket, entry)
+    return next(iter(undo_all(history, who, ticket, entry)), None)
 
 
 def standing(history, entry=None):
@@ -110,8 +122,8 @@ def test_undo_goes_back_one_by_one_through_ones_own(history):
     decide(history, BOB, "t2", seen(2), "kept", 0)
     decide(history, ANN, "t3", seen(3), "dropped")
     assert standing(history) == [(10, "accepted", 2), (11, "kept", 0), (12, "dropped", None)]
-    assert undo(history, ANN, "t4").place == 3
-    assert undo(history, ANN, "t5").place == 1
+    assert undo(history, ANN, "t4").row == 12
+    assert undo(history, ANN, "t5").row == 10
     assert undo(history, ANN, "t6") is None
     assert standing(history) == [(11, "kept", 0)]
     assert history.queue.progress()["decided"] == 1
@@ -142,15 +154,15 @@ def test_an_entry_by_number_may_be_anybodys_and_is_taken_back_once(history):
 
 def test_a_skip_is_no_decision_and_can_be_taken_back(history):
     with history.database.writing():
-        assert history.queue.take_next(ANN.client) == 1
+        assert history.queue.take(ANN.client) == [10]
     decide(history, ANN, "t1", seen(1), "skipped")
     assert standing(history) == []
-    assert history.version(1) == 0
+    assert history.version(10) == 0
     with history.database.writing():
-        assert history.queue.take_next(ANN.client) == 2
-    assert undo(history, ANN, "t2").place == 1
+        assert history.queue.take(ANN.client) == [11]
+    assert undo(history, ANN, "t2").row == 10
     with history.database.writing():
-        assert history.queue.take_next(ANN.client) == 1
+        assert history.queue.take(ANN.client) == [10]
 
 
 def test_the_newest_decisions_that_stand(history):
@@ -158,8 +170,59 @@ def test_the_newest_decisions_that_stand(history):
         decide(history, ANN, f"t{place}", seen(place), "kept", 0)
     decide(history, ANN, "t4", seen(4), "skipped")
     undo(history, ANN, "t5", entry=2)
-    assert [made.place for made in history.newest(5)] == [3, 1]
-    assert [made.place for made in history.newest(1)] == [3]
+    assert [made.row for made in history.newest(5)] == [12, 10]
+    assert [made.row for made in history.newest(1)] == [12]
+
+
+def test_several_rows_are_decided_together_and_undone_together(history):
+    single = decide(history, ANN, "t1", seen(4), "kept", 1)
+    made = decide_all(
+        history, ANN, "t2", (seen(1), "accepted", 2), (seen(2), "kept", 0), (seen(3), "dropped")
+    )
+    assert [(entry.row, entry.action, entry.request) for entry in made] == [
+        (10, "accepted", made[0].entry),
+        (11, "kept", made[0].entry),
+        (12, "dropped", made[0].entry),
+    ]
+    assert history.queue.progress()["decided"] == 4
+    assert undo(history, BOB, "t3", made[1].entry).row == 11  # one of them, on its own
+    back = undo_all(history, ANN, "t4")
+    assert [entry.row for entry in back] == [10, 12]
+    assert undo_all(history, ANN, "t4") == back
+    assert standing(history) == [(13, "kept", 1)]
+    assert undo(history, ANN, "t5").undoes == single.entry
+
+
+def test_several_rows_are_recorded_completely_or_not_at_all(history):
+    theirs = decide(history, BOB, "t1", seen(2), "kept", 0)
+    with pytest.raises(OvertakenError) as caught:
+        decide_all(history, ANN, "t2", (seen(1), "dropped"), (seen(2), "dropped"), (seen(3), "dropped"))
+    assert caught.value.entry == theirs
+    assert standing(history) == [(11, "kept", 0)]
+    assert history.queue.progress()["decided"] == 1
+
+
+def test_a_repeated_request_for_several_rows_is_carried_out_once(history):
+    choices = [(seen(1), "accepted", 2), (seen(2), "kept", 0)]
+    made = decide_all(history, ANN, "same", *choices)
+    assert decide_all(history, ANN, "same", *choices) == made
+    for others in (choices[:1], choices[::-1], [*choices, (seen(3), "dropped")]):
+        with pytest.raises(TicketError):
+            decide_all(history, ANN, "same", *others)
+    assert last_entry(history.database.path.parent) == 2
+
+
+def test_another_round_leaves_the_decisions_unchanged(history):
+    first = decide(history, ANN, "t1", seen(1), "accepted", 2)
+    other = History(history.database, Queue(history.database, round="second"))
+    second = decide(other, BOB, "t2", seen(1), "kept", 0)
+    assert (first.round, second.round, second.version) == ("first", "second", 1)
+    assert standing(history) == [(10, "accepted", 2)]
+    assert (history.newest(5), other.newest(5)) == ([first], [second])
+    assert undo(other, ANN, "t3") is None  # Ann has no entry in this round
+    assert undo(other, BOB, "t4", first.entry).round == "first"  # by its number
+    assert standing(history) == []
+    assert (history.version(10), other.version(10)) == (2, 1)
 
 
 @pytest.mark.parametrize("change", ["UPDATE history SET reviewer = 'Bob'", "DELETE FROM history"])
@@ -176,7 +239,7 @@ def test_entries_stay(history, tmp_path, change):
 def test_what_fails_midway_leaves_no_trace(history):
     def failing():
         with history.database.writing():
-            history.decide(ANN, "t1", seen(1), "accepted", 2)
+            history.decide(ANN, "t1", [Choice(*seen(1), "accepted", 2)])
             raise KeyError
 
     with pytest.raises(KeyError):

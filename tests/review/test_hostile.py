@@ -18,8 +18,14 @@ KINDS = {
     "undo": ("client", "reviewer", "ticket"),
     "decide": ("client", "reviewer", "ticket"),
 }
-DECISION = {"client": "c", "reviewer": "A", "ticket": "t", "place": 1, "version": 0, "action": "keep"}
-PLACES = ("place", "version", "label", "entry")
+DECISION = {
+    "client": "c",
+    "reviewer": "A",
+    "ticket": "t",
+    "items": [{"row": 1, "version": 0}],
+    "action": "keep",
+}
+NUMBERS = ("row", "version", "count", "label", "entry")
 BAD_NUMBERS = (
     "NaN",
     "Infinity",
@@ -130,13 +136,37 @@ def test_a_body_that_is_no_request_is_refused(running, web, path, body):
     assert refused(running, web, path, body) in (400, 422)
 
 
-@pytest.mark.parametrize("field", PLACES)
+@pytest.mark.parametrize("field", NUMBERS)
 @pytest.mark.parametrize("value", BAD_NUMBERS, ids=lambda value: value[:12])
 def test_what_is_no_number_of_ours_is_refused(running, web, field, value):
     path = "/api/undo" if field == "entry" else "/api/decide"
     words = {name: DECISION[name] for name in KINDS["undo"]} if field == "entry" else dict(DECISION)
-    body = json.dumps({**words, field: "HERE"}).replace('"HERE"', value)
+    if field in ("row", "version"):
+        words["items"] = [{**DECISION["items"][0], field: "HERE"}]
+    else:
+        words[field] = "HERE"
+    body = json.dumps(words).replace('"HERE"', value)
     assert refused(running, web, path, body.encode()) in (400, 422)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        {},
+        [[]],
+        [{"row": 1}],
+        [{"row": 1, "version": 0, "id": "x"}],
+        97 * [{"row": 1, "version": 0}],
+        2 * [{"row": 1, "version": 0}],
+    ],
+    ids=["none", "an object", "a list", "no version", "more", "too many", "twice"],
+)
+def test_what_is_no_list_of_rows_is_refused(running, web, items):
+    assert refused(running, web, "/api/decide", json.dumps({**DECISION, "items": items}).encode()) in (
+        400,
+        422,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -300,7 +330,7 @@ def test_an_image_is_asked_for_by_a_number_and_nothing_else(running, web, asked)
 
 def images_of(server, rows):
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as web:
-        return [ask(server, web, "GET", f"/api/image/{place}") for place in range(1, rows + 1)]
+        return [ask(server, web, "GET", f"/api/image/{row}") for row in range(rows)]
 
 
 def test_an_image_outside_the_data_is_shown_only_where_that_is_allowed(

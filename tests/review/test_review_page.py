@@ -1,77 +1,22 @@
 """The page in a real browser, by keys alone; its server is killed on the way."""
 
-import shutil
 import sqlite3
 from collections import Counter
 
 import pytest
 
 from pencil.results import read_decisions
+from support.review_page import Page
 from support.servers import show_texts
 
 webdriver = pytest.importorskip("selenium.webdriver")
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: apt-get install chromium-driver"
-    ),
-]
+pytestmark = pytest.mark.browser
 pytest.importorskip("fastapi")
 
 ROWS, CLASSES = 180, 6
 DECISIONS = 100
 ACTIONS = {"a": "accept", "k": "keep", "d": "drop", "2": "second", "5": "fifth", "\ue007": "accept"}
 UNREACHABLE = ("net::ERR_", "status of 401")  # no server, then one with another token
-
-
-@pytest.fixture
-def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1100,800"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    opened.set_script_timeout(30)
-    yield opened
-    opened.quit()
-
-
-class Page:
-    def __init__(self, browser):
-        self.browser = browser
-
-    def text(self, name):
-        return self.browser.execute_script("return document.getElementById(arguments[0]).textContent", name)
-
-    def until(self, condition):
-        """Wait in the page itself: quicker than asking again and again."""
-        script = """
-            const [condition, done] = arguments, test = new Function("return " + condition);
-            (function look() { test() ? done() : setTimeout(look, 5); })();
-        """
-        self.browser.execute_async_script(script, condition)
-
-    def press(self, *keys):
-        webdriver.ActionChains(self.browser, duration=0).send_keys(*keys).perform()
-
-    def ready(self):
-        self.until("page.ready && !page.busy")
-
-    @property
-    def item(self):
-        return self.browser.execute_script("return page.item")
-
-    def decide(self, key):
-        """Press a key and wait for the next item; returns what was on the page."""
-        before = self.item
-        self.press(key)
-        self.until(f"(page.item === null || page.item.place !== {before['place']}) && !page.busy")
-        return before
-
-    def complaints(self):
-        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def label_of(item, action):
@@ -99,7 +44,7 @@ def test_a_hundred_decisions_by_keys_with_the_server_killed_midway(browser, serv
             page.until("document.getElementById('status').className === 'bad'")
             server = serve(run, "--port", str(server.port))
             browser.get(server.url)  # a new token in the same tab
-            page.until(f"page.item.place !== {item['place']} && page.ready && !page.busy")
+            page.until(f"page.item.row !== {item['row']} && page.ready && !page.busy")
         else:
             item = page.decide(key)
         wanted[item["row"]] = label_of(item, ACTIONS[key])
@@ -141,16 +86,16 @@ def test_search_skip_undo_and_what_somebody_else_did(browser, serve_here, make_r
     second = page.decide("s")
     assert page.text("count").startswith("1 /")
     page.press("u")
-    page.until(f"page.item.place === {second['place']} && !page.busy")
+    page.until(f"page.item.row === {second['row']} && !page.busy")
     webdriver.ActionChains(browser).key_down("\ue009").send_keys("z").key_up("\ue009").perform()
-    page.until(f"page.item.place === {first['place']} && !page.busy")
+    page.until(f"page.item.row === {first['row']} && !page.busy")
     assert page.text("count").startswith("0 /")
     assert page.complaints() == []
 
     from pencil.review.history import Who
 
     item = page.item
-    server.review.decide(Who("Bob", "other window"), "t", item["place"], item["version"], "drop")
+    server.review.decide(Who("Bob", "other window"), "t", [(item["row"], item["version"])], "drop")
     page.decide("k")
     assert (
         page.text("status")
@@ -158,10 +103,10 @@ def test_search_skip_undo_and_what_somebody_else_did(browser, serve_here, make_r
     )
     assert server.review.progress()["decided"] == 1
     assert all("status of 409" in line for line in page.complaints())
-    browser.find_element("tag name", "summary").click()
+    browser.find_element("css selector", "#recent summary").click()
     page.until("document.querySelectorAll('#entries button').length === 1")
     browser.find_element("css selector", "#entries button").click()  # anybody's decision, on purpose
-    page.until(f"page.item.place === {item['place']} && !page.busy")
+    page.until(f"page.item.row === {item['row']} && !page.busy")
     assert server.review.progress()["decided"] == 0
     assert page.complaints() == []
 
@@ -173,10 +118,10 @@ def test_without_a_token_the_page_asks_for_it(browser, serve_here, make_run, tmp
     assert page.item is None
     page.press(server.token, "\ue007")
     page.ready()
-    assert page.item["place"] == 1
+    item = page.item
     browser.refresh()  # the tab remembers it, and the item it holds
     page.ready()
-    assert page.item["place"] == 1
+    assert page.item == item
     assert page.complaints() == []
 
 
@@ -204,7 +149,7 @@ def test_a_token_that_arrives_while_the_old_one_is_refused_is_taken(browser, ser
     browser.get(f"{server.base}/#{server.token}")
     page.until(f"page.token === '{server.token}'")
     browser.execute_script("window.release()")
-    page.until(f"page.item.place !== {first['place']} && page.ready && !page.busy")
+    page.until(f"page.item.row !== {first['row']} && page.ready && !page.busy")
     assert server.review.progress()["decided"] == 1
     assert all("status of 401" in line for line in page.complaints())
 
@@ -242,7 +187,7 @@ def test_hostile_names_and_ids_are_shown_as_the_text_they_are(browser, serve_her
         page.decide("\ue007")
         assert page.text("status").startswith(f"{ids[item['row']]}: ")
         chosen.add(item["row"])
-    browser.find_element("tag name", "summary").click()
+    browser.find_element("css selector", "#recent summary").click()
     page.until(f"document.querySelectorAll('#entries button').length === {len(chosen)}")
     shown = browser.execute_script(
         "return Array.from(document.querySelectorAll('#entries td:first-child'), (cell) => cell.textContent)"

@@ -28,6 +28,8 @@ ROUTES = [
     ("POST", "/api/undo"),
     ("GET", "/api/recent"),
     ("GET", "/api/image/1"),
+    ("GET", "/api/disagreements"),
+    ("GET", "/api/thumbnail/1"),
     ("GET", "/api/text/1"),
     ("GET", "/docs"),
     ("GET", "/openapi.json"),
@@ -50,10 +52,14 @@ class Person:
         return self.web.post(f"/api/{path}", json={"client": self.name, **signed, **body})
 
     def next(self):
-        return self.post("next").json()["item"]
+        return self.post("next").json()["items"][0]
 
     def decide(self, item, action, **more):
-        return self.post("decide", place=item["place"], version=item["version"], action=action, **more)
+        return self.decide_all([item], action, **more)
+
+    def decide_all(self, items, action, **more):
+        seen = [{"row": item["row"], "version": item["version"]} for item in items]
+        return self.post("decide", items=seen, action=action, **more)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +140,7 @@ def test_the_image_is_the_rows_own(running, people):
     about, item = ann.web.get("/api/start").json(), ann.next()
     assert about["images"] is True
     assert about["classes"] == [f"class {number}" for number in range(4)]
-    answer = ann.web.get(f"/api/image/{item['place']}")
+    answer = ann.web.get(f"/api/image/{item['row']}")
     assert answer.headers["content-type"] == "image/png"
     with image.open(running.review.directory.path.parent / f"row {item['row']}") as pixels:
         assert image.open(io.BytesIO(answer.content)).tobytes() == pixels.tobytes()
@@ -142,29 +148,53 @@ def test_the_image_is_the_rows_own(running, people):
 
 def test_images_have_no_text_and_texts_no_image(running, people, serve_here, run):
     ann, server = people(running, "Ann"), serve_here(run)
-    place = ann.next()["place"]
-    refused = ann.web.get(f"/api/text/{place}")
-    assert (refused.status_code, refused.json()["error"]) == (404, f"item {place}: its data is no text")
+    row = ann.next()["row"]
+    refused = ann.web.get(f"/api/text/{row}")
+    assert (refused.status_code, refused.json()["error"]) == (404, f"row {row}: its data is no text")
     show_texts(server.review, 60)
     bob = people(server, "Bob")
     about, item = bob.web.get("/api/start").json(), bob.next()
     assert (about["images"], about["texts"]) == (False, True)
-    told = bob.web.get(f"/api/text/{item['place']}")
+    told = bob.web.get(f"/api/text/{item['row']}")
     assert told.json() == {"text": f"<img src=x onerror=alert(1)> note {item['row']}"}
     assert told.headers["content-type"] == "application/json"
-    assert bob.web.get(f"/api/image/{item['place']}").status_code == 404
+    assert bob.web.get(f"/api/image/{item['row']}").status_code == 404
 
 
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({"client": "x", "reviewer": "A", "ticket": "t", "place": 1, "version": 0, "action": "burn"}, 400),
         (
-            {"client": "x", "reviewer": "A", "ticket": "t", "place": 10**6, "version": 0, "action": "keep"},
+            {
+                "client": "x",
+                "reviewer": "A",
+                "ticket": "t",
+                "items": [{"row": 1, "version": 0}],
+                "action": "burn",
+            },
             400,
         ),
-        ({"client": "x", "reviewer": " ", "ticket": "t", "place": 1, "version": 0, "action": "keep"}, 422),
-        ({"client": "x", "reviewer": "A", "ticket": "t", "place": 1, "version": 0}, 422),
+        (
+            {
+                "client": "x",
+                "reviewer": "A",
+                "ticket": "t",
+                "items": [{"row": 10**6, "version": 0}],
+                "action": "keep",
+            },
+            400,
+        ),
+        (
+            {
+                "client": "x",
+                "reviewer": " ",
+                "ticket": "t",
+                "items": [{"row": 1, "version": 0}],
+                "action": "keep",
+            },
+            422,
+        ),
+        ({"client": "x", "reviewer": "A", "ticket": "t", "items": [{"row": 1, "version": 0}]}, 422),
         ({"client": "x"}, 422),
     ],
 )
@@ -191,7 +221,7 @@ def test_anothers_ticket_is_refused_and_tells_nothing(serve_here, people, run):
     server = serve_here(run)
     ann, bob = people(server, "Ann"), people(server, "Bob")
     item = ann.next()
-    made = ann.decide(item, "drop", ticket="Ann's").json()["made"]
+    made = ann.decide(item, "drop", ticket="Ann's").json()["made"][0]
     told = [
         bob.decide(item, "drop", ticket="Ann's"),
         bob.decide(bob.next(), "drop", ticket="Ann's"),
@@ -203,7 +233,7 @@ def test_anothers_ticket_is_refused_and_tells_nothing(serve_here, people, run):
         assert item["id"] not in answer.text
         assert answer.json()["error"].startswith("ticket: already used")
     again = ann.decide(item, "drop", ticket="Ann's")
-    assert (again.status_code, again.json()["made"]) == (200, made)
+    assert (again.status_code, again.json()["made"][0]) == (200, made)
     assert len(list(read_decisions(run))) == 1
 
 
@@ -213,9 +243,9 @@ def test_two_people_at_once_share_the_queue_without_meeting(serve_here, people, 
 
     def work(person):
         answer, done = person.post("next").json(), []
-        while answer["item"] is not None:
-            done.append(answer["item"]["id"])
-            answer = person.decide(answer["item"], "accept").json()
+        while answer["items"] != []:
+            done.append(answer["items"][0]["id"])
+            answer = person.decide(answer["items"][0], "accept").json()
         results[person.name] = done
 
     workers = [threading.Thread(target=work, args=(people(server, name),)) for name in ("Ann", "Bob")]
@@ -233,8 +263,8 @@ def test_two_people_at_once_share_the_queue_without_meeting(serve_here, people, 
 def test_two_servers_share_one_review(serve_here, people, run):
     ann, bob = people(serve_here(run), "Ann"), people(serve_here(run), "Bob")
     mine, theirs = ann.next(), bob.next()
-    assert (mine["place"], theirs["place"]) == (1, 2)
-    assert ann.decide(mine, "accept").json()["item"]["place"] == 3
+    third = ann.decide(mine, "accept").json()["items"][0]
+    assert len({item["row"] for item in (mine, theirs, third)}) == 3
     assert bob.decide(mine, "keep").status_code == 409
 
 
@@ -252,12 +282,12 @@ def test_what_was_answered_is_there_after_sigkill(serve, people, run):
     killer = threading.Thread(target=kill_after, args=(server, 15))
     killer.start()
     with contextlib.suppress(httpx.TransportError):
-        while answer["item"]:
-            answer = person.decide(answer["item"], "accept").raise_for_status().json()
-            answered.append(answer["made"]["id"])
+        while answer["items"]:
+            answer = person.decide(answer["items"][0], "accept").raise_for_status().json()
+            answered.append(answer["made"][0]["id"])
     killer.join()
     server.process.wait()
-    assert answer["item"] is not None  # there was more to do
+    assert answer["items"] != []  # there was more to do
     kept = [made.id for made in read_decisions(run)]
     assert set(answered) <= set(kept)
     assert len(set(kept)) == len(kept) <= len(answered) + 1  # and perhaps the one left unanswered

@@ -7,7 +7,6 @@ import torch
 
 from pencil.cli.main import cli
 from pencil.errors import ConfigError, RunError
-from pencil.results import REVIEW
 from pencil.review import Review
 from pencil.review.history import OvertakenError, Who
 from pencil.run import LabelTable, RunDirectory
@@ -28,8 +27,8 @@ def review(run):
 
 
 def decided(review, who, item, action, label=None, ticket=None):
-    ticket = ticket or f"{who.client} {item['place']} {item['version']} {action}"
-    return review.decide(who, ticket, item["place"], item["version"], action, label)
+    ticket = ticket or f"{who.client} {item['row']} {item['version']} {action}"
+    return review.decide(who, ticket, [(item["row"], item["version"])], action, label)
 
 
 def written(run, out, *words):
@@ -45,33 +44,37 @@ def other_class(item):
     return next(label for label in range(4) if label not in (item["given"], item["likely"][0][0]))
 
 
-def test_the_first_item_is_the_most_doubtful_and_tells_all_that_is_needed(review, run):
-    item = review.take_next("a")["item"]
-    table = LabelTable.open(RunDirectory.open(run))
-    beliefs = torch.cat([chunk.distribution for chunk in table.chunks()])
+@pytest.mark.parametrize("goal", ["clean", "relabel"])
+def test_the_first_item_is_the_likeliest_error_and_tells_all_that_is_needed(run, goal):
+    review = Review(RunDirectory.open(run), goal=goal)
+    item = review.take("a")["items"][0]
+    review.close()
+    table = list(LabelTable.open(RunDirectory.open(run)).chunks())
+    beliefs = torch.cat([chunk.distribution for chunk in table])
+    wrong = 1 - beliefs[range(60), torch.cat([chunk.given for chunk in table])]
     top = beliefs.topk(4, dim=1)
-    judged = next(table.chunks())
-    row = int(torch.where(judged.verdict == REVIEW, judged.p_wrong, 0).argmax())
-    assert (item["row"], item["id"], item["place"], item["version"]) == (row, f"row {row}", 1, 0)
-    assert item["verdict"] == "review"
+    row = int((wrong if goal == "clean" else -top.values[:, 0]).argmax())
+    assert (item["row"], item["id"], item["version"]) == (row, f"row {row}", 0)
+    assert item["verdict"] in ("review", "relabel")
+    assert item["p_wrong"] == pytest.approx(float(wrong[row]), abs=1e-5)
     assert [label for label, _ in item["likely"]] == top.indices[row].tolist()
     assert [share for _, share in item["likely"]] == pytest.approx(top.values[row].tolist(), abs=1e-5)
 
 
 def test_two_clients_get_two_items(review):
-    assert review.take_next("a")["item"]["place"] == 1
-    assert review.take_next("b")["item"]["place"] == 2
-    assert review.take_next("a")["item"]["place"] == 1
+    mine, theirs = review.take("a")["items"][0], review.take("b")["items"][0]
+    assert mine["row"] != theirs["row"]
+    assert review.take("a")["items"] == [mine]
 
 
 def test_every_action_ends_in_the_table_of_labels(review, run, tmp_path):
     before = written(run, tmp_path / "before.csv")
-    answer, wanted = review.take_next("window 1"), {}
+    answer, wanted = review.take("window 1"), {}
     for action in ("accept", "keep", "choose", "drop", "skip"):
-        item = answer["item"]
+        item = answer["items"][0]
         while item["given"] == item["likely"][0][0]:  # there all of them mean the same
             answer = decided(review, ANN, item, "keep")
-            item = answer["item"]
+            item = answer["items"][0]
         label = {"accept": item["likely"][0][0], "keep": item["given"], "choose": other_class(item)}.get(
             action
         )
@@ -96,7 +99,7 @@ def test_every_action_ends_in_the_table_of_labels(review, run, tmp_path):
 
 
 def test_the_whole_distribution_of_a_decided_row_is_certain(review, run, tmp_path):
-    item = review.take_next("window 1")["item"]
+    item = review.take("window 1")["items"][0]
     decided(review, ANN, item, "choose", 2)
     row = written(run, tmp_path / "labels.csv", "--distribution")[item["id"]]
     assert [float(row[f"p_class {label}"]) for label in range(4)] == [0, 0, 1, 0]
@@ -104,23 +107,23 @@ def test_the_whole_distribution_of_a_decided_row_is_certain(review, run, tmp_pat
 
 @pytest.mark.parametrize(("key", "decision"), [("accept", "kept"), ("keep", "kept")])
 def test_where_the_suggestion_is_the_given_label_it_is_kept(review, key, decision):
-    answer = review.take_next("window 1")
-    while answer["item"]["given"] != answer["item"]["likely"][0][0]:
-        answer = decided(review, ANN, answer["item"], "drop")
-    assert decided(review, ANN, answer["item"], key)["made"]["action"] == decision
+    answer = review.take("window 1")
+    while answer["items"][0]["given"] != answer["items"][0]["likely"][0][0]:
+        answer = decided(review, ANN, answer["items"][0], "drop")
+    assert decided(review, ANN, answer["items"][0], key)["made"][0]["action"] == decision
 
 
 def test_choosing_the_likeliest_class_by_hand_accepts_it(review):
-    answer = review.take_next("window 1")
-    while answer["item"]["given"] == answer["item"]["likely"][0][0]:
-        answer = decided(review, ANN, answer["item"], "keep")
-    likeliest = answer["item"]["likely"][0][0]
-    assert decided(review, ANN, answer["item"], "choose", likeliest)["made"]["action"] == "accepted"
+    answer = review.take("window 1")
+    while answer["items"][0]["given"] == answer["items"][0]["likely"][0][0]:
+        answer = decided(review, ANN, answer["items"][0], "keep")
+    likeliest = answer["items"][0]["likely"][0][0]
+    assert decided(review, ANN, answer["items"][0], "choose", likeliest)["made"][0]["action"] == "accepted"
 
 
 def test_of_two_people_with_the_same_item_the_second_learns_what_the_first_decided(review):
-    item = review.take_next("window 1")["item"]
-    first = decided(review, ANN, item, "drop")["made"]
+    item = review.take("window 1")["items"][0]
+    first = decided(review, ANN, item, "drop")["made"][0]
     with pytest.raises(OvertakenError) as caught:
         decided(review, BOB, item, "keep")
     assert review.describe(caught.value.entry) == first
@@ -128,30 +131,30 @@ def test_of_two_people_with_the_same_item_the_second_learns_what_the_first_decid
 
 
 def test_undo_brings_the_item_back_and_it_can_be_decided_again(review, run, tmp_path):
-    item = review.take_next("window 1")["item"]
+    item = review.take("window 1")["items"][0]
     decided(review, ANN, item, "drop")
     answer = review.undo(ANN, "undo 1")
-    assert answer["undone"]["action"] == "undone"
-    assert (answer["item"]["place"], answer["item"]["version"]) == (1, 2)
+    assert answer["undone"][0]["action"] == "undone"
+    assert answer["items"] == [{**item, "version": 2}]
     assert answer["progress"]["decided"] == 0
     assert written(run, tmp_path / "labels.csv")[item["id"]]["decision"] == ""
-    decided(review, ANN, answer["item"], "keep")
+    decided(review, ANN, answer["items"][0], "keep")
     assert written(run, tmp_path / "labels.csv")[item["id"]]["decision"] == "kept"
     assert [entry["action"] for entry in review.recent()] == ["kept"]
 
 
 def test_nothing_to_undo_is_no_mistake(review):
     answer = review.undo(ANN, "undo 1")
-    assert answer["undone"] is None
-    assert answer["item"]["place"] == 1
+    assert answer["undone"] == []
+    assert answer["items"] == review.take("window 1")["items"]
 
 
 def test_the_queue_ends(review):
-    answer = review.take_next("window 1")
+    answer = review.take("window 1")
     total = answer["progress"]["total"]
     for _ in range(total):
-        answer = decided(review, ANN, answer["item"], "accept")
-    assert answer["item"] is None
+        answer = decided(review, ANN, answer["items"][0], "accept")
+    assert answer["items"] == []
     assert answer["progress"] == {"total": total, "decided": total}
     assert 0 < total < 60
 
@@ -169,11 +172,12 @@ def test_all_rows_are_queued_on_request(run, review):
         ({"action": "burn"}, "action: 'burn' is unknown; use accept"),
         ({"action": "choose"}, "label: None is not a class"),
         ({"action": "choose", "label": 4}, "label: 4 is not a class; use 0 to 3"),
-        ({"place": 999}, "item 999: not in the queue"),
+        ({"seen": [(60, 0)]}, "row 60: the run has 60 rows"),
+        ({"seen": [(1, 0), (2, 0), (1, 0)]}, "items: a row is listed twice"),
     ],
 )
 def test_mistakes_are_named_and_enter_nothing(review, changes, words):
-    asked = {"place": 1, "version": 0, "action": "keep", "label": None, **changes}
+    asked = {"seen": [(1, 0)], "action": "keep", "label": None, **changes}
     with pytest.raises(ConfigError, match=words):
         review.decide(ANN, "t", **asked)
     assert review.recent() == []
@@ -208,7 +212,7 @@ def test_cut_rows_are_reviewed_too(make_run, tmp_path):
     store.scatter(torch.arange(40), cut(logits, 8))
     run = make_run(tmp_path, rows=40, classes=30, images=False, kept=store.state(), store="top:8")
     review = Review(RunDirectory.open(run))
-    item = review.take_next("window 1")["item"]
+    item = review.take("window 1")["items"][0]
     decided(review, ANN, item, "choose", 29)
     review.close()
     row = written(run, tmp_path / "labels.csv")[item["id"]]

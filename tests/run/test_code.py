@@ -91,7 +91,7 @@ def test_report_and_review_do_without(run, own):
     assert "names code to run: data.path = 'somebody:data'" in told.notes[0]
     review = Review(run)
     assert "names code to run" in review.trouble
-    assert review.take_next("somebody")
+    assert review.take("somebody")
     review.close()
     assert not own()
 

@@ -44,7 +44,7 @@ def test_a_finished_run_is_read_without_its_code(own, make_config, tmp_path):
     changed = sum(int(chunk.changed.sum()) for chunk in LabelTable.open(run).learned_chunks())
     assert changed == run.summary["labels_changed"] > 0
     review = Review(run)
-    assert review.take_next("somebody")
+    assert review.take("somebody")
     review.close()
     assert not own()
 

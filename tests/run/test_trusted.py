@@ -103,13 +103,13 @@ def reviewed(make_config, tmp_path_factory):
     config = make_config(data={"noise": NOISE, "limit": 80, "validation": 0.2})
     directory = train(config, tmp_path_factory.mktemp("runs") / "first")
     review = Review(directory, with_sure=True)
-    answer, wanted = review.take_next(ANN.client), {}
+    answer, wanted = review.take(ANN.client), {}
     for number in range(12):
-        item = answer["item"]
+        item = answer["items"][0]
         label = (item["likely"][0][0] + 1) % 3
         wanted[item["id"]] = None if number == 4 else label
         action = {"action": "drop"} if number == 4 else {"action": "choose", "label": label}
-        answer = review.decide(ANN, f"t{number}", item["place"], item["version"], **action)
+        answer = review.decide(ANN, f"t{number}", [(item["row"], item["version"])], **action)
     review.undo(ANN, "undo")
     wanted.popitem()
     review.close()

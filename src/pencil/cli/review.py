@@ -4,18 +4,48 @@ from __future__ import annotations
 
 import getpass
 import shlex
-from collections.abc import Mapping
-from contextlib import closing
+import webbrowser
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from html import escape
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pencil.cli.options import changed_data_option
+from pencil.cli.options import changed_data_option, max_false_relabels_option
 from pencil.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from pencil.review import Review
+
+GOALS = ("clean", "relabel")  # as pencil.review.orders.GOALS, which the command line imports on use only
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--goal",
+    type=click.Choice(GOALS),
+    default=GOALS[0],
+    show_default=True,
+    help="clean: rows that nobody reviews keep the given label, so those most likely wrong come first. "
+    "relabel: they take the suggestion, so the least sure suggestions come first.",
+)
+@click.option(
+    "--second-opinion",
+    is_flag=True,
+    help="Show decided rows again without the decisions, and how far the second opinions agree with them.",
+)
+@click.option(
+    "--stop-below",
+    type=click.FloatRange(0),
+    default=5.0,
+    show_default=True,
+    help="Suggest to stop when the next 100 looks are expected to find fewer errors than this.",
+)
+@click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="[default: 8642, or any free port if that is taken]"
@@ -38,20 +68,26 @@ from pencil.cli.output import print_json, say
     show_default=True,
     help="Minutes an item stays reserved for its reviewer.",
 )
+@max_false_relabels_option
 @changed_data_option
-@click.option("--json", "json_", is_flag=True, help="Print address and token as one line of JSON.")
+@click.option("--json", "json_", is_flag=True, help="Print address, token and forecast as one line of JSON.")
 def review(
     run: Path,
+    goal: str,
+    second_opinion: bool,
+    stop_below: float,
+    open_: bool,
     host: str,
     port: int | None,
     allow_remote: bool,
     with_sure: bool,
     reviewer: str | None,
     lease_minutes: float,
+    max_false_relabels: float | None,
     changed_data: bool,
     json_: bool,
 ) -> None:
-    """Review RUN's labels in a browser, most doubtful first.
+    """Review RUN's labels in a browser, likely errors first.
 
     Every decision is saved in RUN before the next item is shown. pencil labels includes them, and
     pencil train --trusted RUN trains on them. Ctrl-C stops.
@@ -69,8 +105,12 @@ def review(
         closing(
             Review(
                 directory,
+                goal=goal,
+                second_opinion=second_opinion,
+                stop_below=stop_below,
                 with_sure=with_sure,
                 lease_seconds=60 * lease_minutes,
+                max_false_relabels=max_false_relabels,
                 changed_data=changed_data,
             )
         ) as opened,
@@ -81,17 +121,61 @@ def review(
             )
         if opened.trouble:
             say(f"warning: {opened.trouble}")
-        _greet(run, address(listening, token), token, opened.progress(), json_)
-        serve(build_app(opened, token, host, reviewer or getpass.getuser()), listening)
+        url = address(listening, token)
+        _greet(run, url, token, opened, json_)
+        app = build_app(opened, token, host, reviewer or getpass.getuser())
+        with _opened(url, open_):
+            serve(app, listening)
         done, place = opened.progress()["decided"], shlex.quote(str(run))
     say(
         f"{done:,} decided; next: pencil labels {place} --out labels.csv, or pencil train DATA --trusted {place}"
     )
 
 
-def _greet(run: Path, url: str, token: str, progress: Mapping[str, int], json_: bool) -> None:
+def _greet(run: Path, url: str, token: str, review: Review, json_: bool) -> None:
+    state = review.start()
+    progress, forecast, agreement = state["progress"], state["forecast"], state["agreement"]
+    until = None if forecast is None else review.looks_until_stop()
     if json_:
-        print_json({"url": url, "token": token, "run": str(run), **progress})
+        about = {
+            "goal": state["goal"],
+            "forecast": forecast,
+            "looks_until_stop": until,
+            "agreement": agreement,
+        }
+        print_json({"url": url, "token": token, "run": str(run), **progress, **about})
         return
     say(f"{progress['total']:,} rows to review, {progress['decided']:,} of them decided; Ctrl-C stops")
+    say(_expected(state["goal"], forecast, until) if forecast else _agreed(agreement))
     click.echo(url)
+
+
+def _expected(goal: str, forecast: dict[str, Any], until: int | None) -> str:
+    errors = "wrong labels" if goal == GOALS[0] else "wrong suggestions"
+    found = (
+        f"the next {forecast['looks']} looks are expected to find about {forecast['expected']:.0f} {errors}"
+    )
+    if forecast["stop"]:
+        return f"{found}, fewer than {forecast['stop_below']:g}: you can stop here"
+    return f"{found}; suggested stop after {until:,} looks" if until else found
+
+
+def _agreed(agreement: dict[str, Any]) -> str:
+    if not agreement["both"]:
+        return "second opinions: none yet"
+    kappa = "" if agreement["kappa"] is None else f", kappa {agreement['kappa']:.2f}"
+    return f"second opinions: {agreement['agree']:,} of {agreement['both']:,} agree ({agreement['share']:.0%}{kappa})"
+
+
+@contextmanager
+def _opened(url: str, wanted: bool) -> Iterator[None]:
+    """Open the page in a browser through a private file, because other users can see the arguments of a process."""
+    if not wanted:
+        yield
+        return
+    with NamedTemporaryFile("w", prefix="pencil-review-", suffix=".html", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(url)}">')
+        file.flush()
+        if not webbrowser.open(Path(file.name).as_uri()):
+            say("warning: --open: no browser was found; open the address yourself")
+        yield

@@ -22,12 +22,17 @@ REVIEW_FILE = "review.sqlite"
 SKIPPED, UNDONE = "skipped", "undone"  # entries other than decisions
 MOST_BYTES = 16 << 20  # of one value in the file
 
-# version counts a row's decisions and undos, so that the second of two concurrent decisions is rejected. A skip has
-# no version. ticket is chosen by the client per request: a request that is sent twice is carried out once.
+FIRST = "first"
+"""The round of the decisions that count; other rounds, such as second opinions, are kept beside them."""
+
+# version counts a row's decisions and undos in a round, so that the second of two concurrent decisions is rejected. A
+# skip has no version. A request may have several entries; request is the number of its first one, which alone has the
+# ticket. The ticket is chosen by the client per request: a request that is sent twice is carried out once.
 HISTORY = """
 CREATE TABLE IF NOT EXISTS history (
   entry INTEGER PRIMARY KEY,
-  place INTEGER NOT NULL,
+  request INTEGER NOT NULL,
+  round TEXT NOT NULL,
   row INTEGER NOT NULL,
   id BLOB NOT NULL,
   version INTEGER,
@@ -37,18 +42,22 @@ CREATE TABLE IF NOT EXISTS history (
   reviewer TEXT NOT NULL,
   client TEXT NOT NULL,
   at TEXT NOT NULL,
-  ticket TEXT NOT NULL UNIQUE,
-  UNIQUE (place, version)
+  ticket TEXT UNIQUE,
+  UNIQUE (round, row, version)
 );
 CREATE INDEX IF NOT EXISTS history_by_client ON history (client, entry);
+CREATE INDEX IF NOT EXISTS history_by_request ON history (request);
 CREATE TRIGGER IF NOT EXISTS history_stays BEFORE UPDATE ON history
   BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS history_remains BEFORE DELETE ON history
   BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
 """
+NOT_UNDONE = "NOT EXISTS (SELECT 1 FROM history AS undo WHERE undo.undoes = made.entry)"
+IN_FORCE = f"made.action IN {DECISIONS[1:]} AND {NOT_UNDONE}"
+"""A condition on ``history AS made``: the entry is a decision, and nobody has undone it."""
 _STANDING = """
 SELECT row, id, action, label FROM history AS made
-WHERE entry <= ? AND action IN (?, ?, ?, ?)
+WHERE round = ? AND entry <= ? AND action IN (?, ?, ?, ?)
   AND NOT EXISTS (SELECT 1 FROM history AS undo WHERE undo.undoes = made.entry AND undo.entry <= ?)
 ORDER BY row
 """
@@ -97,7 +106,7 @@ def read_decisions(
     """
     until, previous = last_entry(folder) if entry is None else entry, -1
     with reading(folder) as history:
-        for row, name, action, label in history.execute(_STANDING, (until, *DECISIONS[1:], until)):
+        for row, name, action, label in history.execute(_STANDING, (FIRST, until, *DECISIONS[1:], until)):
             known = label is None if action == DECISIONS[DROPPED] else _is_class(label, num_classes)
             if type(row) is not int or row <= previous or not isinstance(name, bytes) or not known:
                 raise RunError(
@@ -185,8 +194,8 @@ def check_history(history: sqlite3.Connection, path: Path) -> None:
     """
     (kind,) = history.execute("SELECT type FROM sqlite_schema WHERE name = 'history'").fetchone() or (None,)
     (plain,) = history.execute(
-        "SELECT COUNT(*) FROM pragma_table_xinfo('history') WHERE hidden = 0 AND name IN (?, ?, ?, ?, ?, ?)",
-        ("entry", "row", "id", "action", "label", "undoes"),
+        "SELECT COUNT(*) FROM pragma_table_xinfo('history') WHERE hidden = 0 AND name IN (?, ?, ?, ?, ?, ?, ?)",
+        ("entry", "round", "row", "id", "action", "label", "undoes"),
     ).fetchone()
     found = history.execute(
         "SELECT 1 FROM pragma_index_list('history') AS listed, pragma_index_info(listed.name) AS info "
@@ -195,7 +204,7 @@ def check_history(history: sqlite3.Connection, path: Path) -> None:
     virtual = history.execute(
         "SELECT 1 FROM sqlite_schema WHERE name = 'history' AND sql LIKE 'CREATE VIRTUAL%'"
     ).fetchone()
-    if kind != "table" or plain != 6 or found is None or virtual is not None:
+    if kind != "table" or plain != 7 or found is None or virtual is not None:
         raise RunError(
             f"{path}: not a review written by pencil review; restore the file from a backup, or move it away"
         )

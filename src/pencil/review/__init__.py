@@ -1,5 +1,5 @@
-"""Review a run's labels by hand: a queue of items, a history of decisions, and a local web page."""
+"""Review a run's labels by hand: a queue of rows, a history of decisions, and a local web page."""
 
-from pencil.review.session import Review
+from pencil.review.session import Review, Session
 
-__all__ = ["Review"]
+__all__ = ["Review", "Session"]

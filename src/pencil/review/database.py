@@ -23,20 +23,26 @@ from pencil.results.decisions import HISTORY, check_history, restrain, unreadabl
 OWNER_ONLY = 0o600
 BUSY_SECONDS = 120.0  # another server may be filling the queue
 
-# place is an item's rank by doubt, from 1. A part is a range of places: doubtful rows, optionally then sure ones.
+# A part is a list of rows in an order; place is a row's rank in it. Leases and skips are a round's, as decisions are.
 QUEUE = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS parts (
-  part TEXT PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, decided INTEGER NOT NULL DEFAULT 0
+  part INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, round TEXT NOT NULL, source TEXT NOT NULL,
+  rows INTEGER NOT NULL, decided INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS queue (
-  place INTEGER PRIMARY KEY, row INTEGER NOT NULL, decided INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX IF NOT EXISTS queue_open ON queue (place) WHERE decided = 0;
-CREATE TABLE IF NOT EXISTS leases (place INTEGER PRIMARY KEY, client TEXT NOT NULL, until REAL NOT NULL);
+  part INTEGER NOT NULL, place INTEGER NOT NULL, row INTEGER NOT NULL, chance REAL NOT NULL,
+  decided INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (part, place)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS queue_open ON queue (part, place) WHERE decided = 0;
+CREATE INDEX IF NOT EXISTS queue_by_row ON queue (row);
+CREATE TABLE IF NOT EXISTS leases (
+  round TEXT NOT NULL, row INTEGER NOT NULL, client TEXT NOT NULL, until REAL NOT NULL, PRIMARY KEY (round, row)
+) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS leases_by_client ON leases (client);
 CREATE TABLE IF NOT EXISTS skips (
-  client TEXT NOT NULL, place INTEGER NOT NULL, entry INTEGER NOT NULL, PRIMARY KEY (client, place)
+  round TEXT NOT NULL, client TEXT NOT NULL, row INTEGER NOT NULL, entry INTEGER NOT NULL,
+  PRIMARY KEY (round, client, row)
 ) WITHOUT ROWID;
 """
 

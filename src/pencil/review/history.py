@@ -1,23 +1,25 @@
-"""Records decisions, skips and undos; rejects the second of two decisions on the same version of an item."""
+"""Records decisions, skips and undos; rejects the second of two decisions on the same version of a row."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pencil.errors import PencilError, RunError
 from pencil.results import DECISIONS
-from pencil.results.decisions import SKIPPED, UNDONE
+from pencil.results.decisions import IN_FORCE, NOT_UNDONE, SKIPPED, UNDONE
 from pencil.review.database import Database
 from pencil.review.queue import Queue
 
-_ENTRY = "SELECT entry, place, row, id, version, action, label, undoes, reviewer, client, at FROM history"
-_STANDS = "NOT EXISTS (SELECT 1 FROM history AS undo WHERE undo.undoes = made.entry)"
+_COLUMNS = "request, round, row, id, version, action, label, undoes, reviewer, client, at"
+_ENTRY = f"SELECT entry, {_COLUMNS} FROM history AS made"  # noqa: S608 - built from constants only
+_INSERT = f"INSERT INTO history ({_COLUMNS}, ticket) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - as above
 
 
 @dataclass(frozen=True)
 class Who:
-    """The sender of a request: the reviewer's name, and the browser tab that reserves items."""
+    """The sender of a request: the reviewer's name, and the browser tab that reserves rows."""
 
     reviewer: str
     client: str
@@ -28,7 +30,8 @@ class Entry:
     """One entry of the history; see ``pencil.results.decisions``."""
 
     entry: int
-    place: int
+    request: int
+    round: str
     row: int
     id: bytes
     version: int | None
@@ -46,20 +49,29 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An item as a reviewer saw it: its place, row and id, and its version (number of decisions and undos)."""
+class Choice:
+    """A decision or skip that a reviewer asks for.
 
-    place: int
+    Attributes:
+        row: The row number.
+        id: The row's id, as bytes.
+        version: The number of decisions and undos of the row when the reviewer saw it.
+        action: One of ``DECISIONS``, except the first, or ``SKIPPED``.
+        label: The chosen class; None if the action has none.
+    """
+
     row: int
     id: bytes
     version: int
+    action: str
+    label: int | None = None
 
 
 class OvertakenError(Exception):
-    """The item changed after the reviewer saw it; ``entry`` is the latest change."""
+    """The row changed after the reviewer saw it; ``entry`` is the latest change."""
 
     def __init__(self, entry: Entry) -> None:
-        super().__init__(f"item {entry.place} was {entry.action} by {entry.reviewer}")
+        super().__init__(f"row {entry.row} was {entry.action} by {entry.reviewer}")
         self.entry = entry
 
 
@@ -72,113 +84,137 @@ class TicketError(PencilError):
 
 @dataclass(frozen=True)
 class History:
-    """Adds entries and updates the queue; must be called within ``Database.writing``."""
+    """Adds entries and updates the queue, in the round of the queue; must be called within ``Database.writing``."""
 
     database: Database
     queue: Queue
 
-    def decide(self, who: Who, ticket: str, seen: Seen, action: str, label: int | None = None) -> Entry:
-        """Record a decision or a skip; if the ticket was already recorded, return its entry.
+    def decide(self, who: Who, ticket: str, choices: Sequence[Choice]) -> list[Entry]:
+        """Record decisions or skips, all or none; if the ticket was already recorded, return its entries.
 
         Raises:
-            OvertakenError: The item was decided or undone in the meantime.
+            OvertakenError: One of the rows was decided or undone in the meantime.
             TicketError: The ticket was used for another request.
         """
-        known = self._find("ticket = ?", ticket)
-        if known is not None:
-            same = (who.client, seen.place, action, label) == (
-                known.client,
-                known.place,
-                known.action,
-                known.label,
-            )
-            return _repeated(known, same)
-        last = self._find("place = ? AND version IS NOT NULL ORDER BY version DESC LIMIT 1", seen.place)
-        if last is not None and (last.version != seen.version or last.decides):
+        known = self._request(ticket)
+        if known:
+            asked = [(who.client, choice.row, choice.action, choice.label) for choice in choices]
+            made = [(entry.client, entry.row, entry.action, entry.label) for entry in known]
+            return _repeated(known, asked == made)
+        for choice in choices:
+            self._check(choice)
+        return self._enter(who, ticket, choices)
+
+    def _check(self, choice: Choice) -> None:
+        """Check that nobody has decided on the row since the reviewer saw it."""
+        last = self._find(
+            "round = ? AND row = ? AND version IS NOT NULL ORDER BY version DESC LIMIT 1",
+            self.queue.round,
+            choice.row,
+        )
+        if last is not None and (last.version != choice.version or last.decides):
             raise OvertakenError(last)
-        if last is None and seen.version:
-            raise RunError(f"item {seen.place}: version {seen.version} does not exist; reload the page")
-        return self._enter(who, ticket, seen, action, label=label)
+        if last is None and choice.version:
+            raise RunError(f"row {choice.row}: version {choice.version} does not exist; reload the page")
 
-    def undo(self, who: Who, ticket: str, entry: int | None = None) -> Entry | None:
-        """Undo an entry, by default the client's newest; return None if there is none to undo.
+    def undo(self, who: Who, ticket: str, entry: int | None = None) -> list[Entry]:
+        """Undo an entry, or by default all entries of the client's newest request; return the undos, if any.
 
-        The item becomes open again and is reserved for this client. The undo is recorded as an entry.
+        The rows become open again and are reserved for this client. Undos are recorded as entries.
 
         Raises:
             OvertakenError: The entry was already undone.
             TicketError: The ticket was used for another request.
         """
-        known = self._find("ticket = ?", ticket)
-        if known is not None:
-            asked = known.undoes if entry is None else entry
-            return _repeated(known, (who.client, asked, UNDONE) == (known.client, known.undoes, known.action))
-        made = self._newest_of(who.client) if entry is None else self._find("entry = ?", entry)
-        if made is None:
-            return None
-        again = made if made.action == UNDONE else self._find("undoes = ?", made.entry)
-        if again is not None:
-            raise OvertakenError(again)
-        seen = Seen(made.place, made.row, made.id, self.version(made.place))
-        return self._enter(who, ticket, seen, UNDONE, undone=made)
+        known = self._request(ticket)
+        if known:
+            asked = [each.undoes for each in known] if entry is None else [entry]
+            same = all(each.client == who.client and each.action == UNDONE for each in known)
+            return _repeated(known, same and asked == [each.undoes for each in known])
+        made = self._newest_of(who.client) if entry is None else self._undoable(entry)
+        undos = [Choice(each.row, each.id, self.version(each.row, each.round), UNDONE) for each in made]
+        return self._enter(who, ticket, undos, made)
 
-    def version(self, place: int) -> int:
-        """The number of decisions and undos of an item."""
-        found = self.database.find("SELECT MAX(version) FROM history WHERE place = ?", (place,))
+    def version(self, row: int, round_: str | None = None) -> int:
+        """The number of decisions and undos of a row, by default in this round."""
+        query = "SELECT MAX(version) FROM history WHERE round = ? AND row = ?"
+        found = self.database.find(query, (round_ or self.queue.round, row))
         return 0 if found is None or found[0] is None else int(found[0])
 
     def newest(self, count: int) -> list[Entry]:
         """The newest decisions in force, newest first."""
-        query = f"{_ENTRY} AS made WHERE action NOT IN (?, ?) AND {_STANDS} ORDER BY entry DESC LIMIT ?"
-        return [Entry(*found) for found in self.database.find_all(query, (SKIPPED, UNDONE, count))]
+        return self._all(f"round = ? AND {IN_FORCE} ORDER BY entry DESC LIMIT ?", self.queue.round, count)
 
-    def _newest_of(self, client: str) -> Entry | None:
-        query = f"{_ENTRY} AS made WHERE client = ? AND action <> ? AND {_STANDS} ORDER BY entry DESC LIMIT 1"
-        found = self.database.find(query, (client, UNDONE))
-        return None if found is None else Entry(*found)
+    def entry(self, number: int) -> Entry:
+        """An entry by its number."""
+        found = self._find("entry = ?", number)
+        assert found is not None
+        return found
+
+    def _newest_of(self, client: str) -> list[Entry]:
+        """The entries of the client's newest request that nobody has undone."""
+        mine = f"round = ? AND client = ? AND action <> ? AND {NOT_UNDONE}"
+        values = (self.queue.round, client, UNDONE)
+        newest = self._find(f"{mine} ORDER BY entry DESC LIMIT 1", *values)
+        return [] if newest is None else self._all(f"{mine} AND request = ?", *values, newest.request)
+
+    def _undoable(self, entry: int) -> list[Entry]:
+        made = self._find("entry = ?", entry)
+        if made is None:
+            return []
+        again = made if made.action == UNDONE else self._find("undoes = ?", made.entry)
+        if again is not None:
+            raise OvertakenError(again)
+        return [made]
 
     def _enter(
-        self,
-        who: Who,
-        ticket: str,
-        seen: Seen,
-        action: str,
-        *,
-        label: int | None = None,
-        undone: Entry | None = None,
-    ) -> Entry:
-        counts = action in DECISIONS[1:] or (undone is not None and undone.decides)
-        number = self.database.run(
-            "INSERT INTO history (place, row, id, version, action, label, undoes, reviewer, client, at, ticket) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(seen.place, seen.row, seen.id, seen.version + 1 if counts else None, action, label),
-                *(None if undone is None else undone.entry, who.reviewer, who.client, _now(), ticket),
-            ),
-        )
-        made = self._find("entry = ?", number)
-        assert made is not None
-        self._move(made, undone)
+        self, who: Who, ticket: str, choices: Sequence[Choice], undone: Sequence[Entry] = ()
+    ) -> list[Entry]:
+        first = (self.database.find("SELECT COALESCE(MAX(entry), 0) + 1 FROM history") or (1,))[0]
+        for number, choice in enumerate(choices):
+            before = undone[number] if undone else None
+            counts = choice.action in DECISIONS[1:] or (before is not None and before.decides)
+            self.database.run(
+                _INSERT,
+                (
+                    *(first, before.round if before else self.queue.round, choice.row, choice.id),
+                    *(choice.version + 1 if counts else None, choice.action, choice.label),
+                    *(before.entry if before else None, who.reviewer, who.client, _now()),
+                    None if number else ticket,
+                ),
+            )
+        made = self._all("request = ? ORDER BY entry", first)
+        self._move(who.client, made, undone)
         return made
 
-    def _move(self, made: Entry, undone: Entry | None) -> None:
-        """Update the queue for a new entry."""
-        if made.decides:
-            self.queue.close(made.place)
-        elif made.action == SKIPPED:
-            self.queue.set_aside(made.place, made.client, made.entry)
-        elif undone is not None:
-            if undone.decides:
-                self.queue.open_again(made.place)
-            self.queue.take_back(made.place, made.client)
+    def _move(self, client: str, made: Sequence[Entry], undone: Sequence[Entry]) -> None:
+        """Update the queue for new entries."""
+        for entry in made:
+            if entry.decides:
+                self.queue.close(entry.row)
+            elif entry.action == SKIPPED:
+                self.queue.set_aside(entry.row, client, entry.entry)
+        for entry in undone:
+            if entry.decides:
+                self.queue.open_again(entry.row, entry.round)
+        mine = [entry.row for entry in undone if entry.round == self.queue.round]
+        if mine:
+            self.queue.take_back(mine, client)
 
-    def _find(self, condition: str, value: int | str) -> Entry | None:
-        found = self.database.find(f"{_ENTRY} WHERE {condition}", (value,))
+    def _request(self, ticket: str) -> list[Entry]:
+        """The entries of the request with this ticket; empty if there is none."""
+        return self._all("request = (SELECT entry FROM history WHERE ticket = ?) ORDER BY entry", ticket)
+
+    def _find(self, condition: str, *values: int | str) -> Entry | None:
+        found = self.database.find(f"{_ENTRY} WHERE {condition}", values)
         return None if found is None else Entry(*found)
 
+    def _all(self, condition: str, *values: int | str) -> list[Entry]:
+        return [Entry(*found) for found in self.database.find_all(f"{_ENTRY} WHERE {condition}", values)]
 
-def _repeated(known: Entry, same: bool) -> Entry:
-    """Return the entry of a repeated request; reveal nothing about tickets of other clients."""
+
+def _repeated(known: list[Entry], same: bool) -> list[Entry]:
+    """Return the entries of a repeated request; reveal nothing about tickets of other clients."""
     if not same:
         raise TicketError
     return known

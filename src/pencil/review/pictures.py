@@ -33,14 +33,18 @@ class Pictures:
         """Whether rows are shown as texts."""
         return as_text(self._first) is not None
 
-    def png(self, row: int, row_id: str) -> bytes | None:
-        """The image of a row; None if the inputs are not images.
+    def png(self, row: int, row_id: str, longest: int | None = None) -> bytes | None:
+        """The image of a row, no side longer than ``longest`` pixels; None if the inputs are not images.
 
         Raises:
             DataError: The data now has another id at this row number.
         """
         found = self._checked(row, row_id)
-        return encode_png(shrunk(as_pixels(found.pixels))) if isinstance(found, Image) else None
+        return (
+            encode_png(shrunk(as_pixels(found.pixels), longest or LONGEST))
+            if isinstance(found, Image)
+            else None
+        )
 
     def text(self, row: int, row_id: str) -> str | None:
         """The text of a row, shortened if it is very long; None if the inputs are not texts or records.

@@ -19,12 +19,17 @@ from pencil.imports import need
 from pencil.review.access import App, Guarded, HostNames
 from pencil.review.connection import LIMITS, PURPOSE, Limits, protocol
 from pencil.review.history import TicketError, Who
-from pencil.review.session import OvertakenError, Review
+from pencil.review.items import Seen
+from pencil.review.session import OvertakenError, Session
 
 PORT = 8642
 GRACE_SECONDS = 2
 LARGEST = 1 << 53  # largest exact integer in JavaScript; SQLite's limit is 2^63
 LONGEST_ERROR = 300
+MOST_AT_ONCE = 96  # rows of one request
+THUMBNAIL = 256  # pixels
+PARTS = {"style": ("page.css",), "script": ("page.js", "grid.js")}
+"""The files that are inserted into the page, by element."""
 
 
 def _plain(text: str) -> str:
@@ -39,12 +44,24 @@ Routes = dict[str, tuple[str, Callable[..., Any]]]
 """Method and endpoint by path."""
 
 
-class Asked(BaseModel):
-    """A request with its client."""
+class Plain(BaseModel):
+    """A part of a request that must be exactly as declared."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
+
+class Asked(Plain):
+    """A request for the next rows, ``count`` at once, with its client."""
+
     client: Name = Field(min_length=1, max_length=64)
+    count: int = Field(default=1, ge=1, le=MOST_AT_ONCE)
+
+
+class SeenRow(Plain):
+    """A row as the client saw it."""
+
+    row: Number
+    version: Number
 
 
 class Signed(Asked):
@@ -60,16 +77,15 @@ class Signed(Asked):
 
 
 class Decided(Signed):
-    """A request to act on an item."""
+    """A request to act on rows."""
 
-    place: Number
-    version: Number
+    items: list[SeenRow] = Field(min_length=1, max_length=MOST_AT_ONCE)
     action: Name = Field(max_length=16)
     label: Number | None = None
 
 
 class TakenBack(Signed):
-    """A request to undo an entry, by default the client's newest."""
+    """A request to undo an entry, by default all of the client's newest request."""
 
     entry: Number | None = None
 
@@ -80,7 +96,7 @@ def check_installed() -> None:
     need("uvicorn", extra="review", purpose=PURPOSE)
 
 
-def build_app(review: Review, token: str, host: str, reviewer: str, limits: Limits = LIMITS) -> App:
+def build_app(review: Session, token: str, host: str, reviewer: str, limits: Limits = LIMITS) -> App:
     """Return the ASGI application with its access checks."""
     fastapi = need("fastapi", extra="review", purpose=PURPOSE)
     app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
@@ -98,46 +114,55 @@ def _answer(responses: Any, content: Any, status: int = 200) -> Any:
     return responses.Response(body, status, media_type="application/json")
 
 
-def _image(responses: Any, place: int, found: bytes | None) -> Any:
+def _image(responses: Any, row: int, found: bytes | None) -> Any:
     if found is None:
-        return _answer(responses, {"error": f"item {place}: its data is no image"}, 404)
+        return _answer(responses, {"error": f"row {row}: its data is no image"}, 404)
     return responses.Response(found, media_type="image/png")
 
 
-def _text(responses: Any, place: int, found: str | None) -> Any:
+def _text(responses: Any, row: int, found: str | None) -> Any:
     if found is None:
-        return _answer(responses, {"error": f"item {place}: its data is no text"}, 404)
+        return _answer(responses, {"error": f"row {row}: its data is no text"}, 404)
     return _answer(responses, {"text": found})
 
 
-def _originals(review: Review, responses: Any) -> Routes:
-    def image(place: Number) -> Any:
-        return _image(responses, place, review.picture(place))
+def _originals(review: Session, responses: Any) -> Routes:
+    def image(row: Number) -> Any:
+        return _image(responses, row, review.picture(row))
 
-    def text(place: Number) -> Any:
-        return _text(responses, place, review.text(place))
+    def thumbnail(row: Number) -> Any:
+        return _image(responses, row, review.picture(row, THUMBNAIL))
 
-    return {"/api/image/{place}": ("GET", image), "/api/text/{place}": ("GET", text)}
+    def text(row: Number) -> Any:
+        return _text(responses, row, review.text(row))
+
+    return {
+        "/api/image/{row}": ("GET", image),
+        "/api/thumbnail/{row}": ("GET", thumbnail),
+        "/api/text/{row}": ("GET", text),
+    }
 
 
-def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None:
+def _add_routes(app: Any, review: Session, reviewer: str, responses: Any) -> None:
     def start() -> Any:
         return _answer(responses, {**review.start(), "reviewer": reviewer})
 
     def take_next(asked: Asked) -> Any:
-        return _answer(responses, review.take_next(asked.client))
+        return _answer(responses, review.take(asked.client, asked.count))
 
     def decide(decided: Decided) -> Any:
-        made = review.decide(
-            decided.who, decided.ticket, decided.place, decided.version, decided.action, decided.label
-        )
+        seen = [Seen(each.row, each.version) for each in decided.items]
+        made = review.decide(decided.who, decided.ticket, seen, decided.action, decided.label, decided.count)
         return _answer(responses, made)
 
     def undo(taken: TakenBack) -> Any:
-        return _answer(responses, review.undo(taken.who, taken.ticket, taken.entry))
+        return _answer(responses, review.undo(taken.who, taken.ticket, taken.entry, taken.count))
 
     def recent() -> Any:
         return _answer(responses, review.recent())
+
+    def disagreements() -> Any:
+        return _answer(responses, review.disagreements())
 
     # In threads, because they wait for the disk.
     routes: Routes = {
@@ -146,13 +171,14 @@ def _add_routes(app: Any, review: Review, reviewer: str, responses: Any) -> None
         "/api/decide": ("POST", decide),
         "/api/undo": ("POST", undo),
         "/api/recent": ("GET", recent),
+        "/api/disagreements": ("GET", disagreements),
         **_originals(review, responses),
     }
     for path, (method, endpoint) in routes.items():
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
 
 
-def _add_refusals(app: Any, review: Review, responses: Any) -> None:
+def _add_refusals(app: Any, review: Session, responses: Any) -> None:
     """Turn every error into one line that repeats little of the request."""
     exceptions = need("starlette.exceptions", extra="review", purpose=PURPOSE)
     invalid = need("fastapi.exceptions", extra="review", purpose=PURPOSE).RequestValidationError
@@ -183,8 +209,13 @@ def _add_refusals(app: Any, review: Review, responses: Any) -> None:
 
 
 def page_text() -> str:
-    """The self-contained HTML page."""
-    return resources.files("pencil.review").joinpath("page.html").read_text(encoding="utf-8")
+    """The self-contained HTML page, with its style and script inserted."""
+    folder = resources.files("pencil.review") / "page"
+    page = folder.joinpath("page.html").read_text(encoding="utf-8")
+    for tag, names in PARTS.items():
+        content = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+        page = page.replace(f"<{tag}></{tag}>", f"<{tag}>\n{content}</{tag}>")
+    return page
 
 
 def policy_for(page: str) -> str:

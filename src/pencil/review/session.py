@@ -3,70 +3,89 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pencil.algorithm import TopRows
 from pencil.errors import ConfigError, PencilError
-from pencil.results import DECISIONS, VERDICTS
-from pencil.results.decisions import REVIEW_FILE, SKIPPED
-from pencil.results.judged import ACCEPTED, CHANGED, DROPPED, KEPT, verdict_of
+from pencil.results.decisions import FIRST, REVIEW_FILE
+from pencil.results.judged import verdict_of
 from pencil.review.database import Database
-from pencil.review.history import Entry, History, OvertakenError, Seen, Who
+from pencil.review.history import Choice, Entry, History, OvertakenError, Who
+from pencil.review.items import (
+    ACTIONS,
+    Answer,
+    Labels,
+    Seen,
+    as_json_text,
+    forecast,
+    labels_of,
+    looks_until_stop,
+)
+from pencil.review.opinions import SECOND, agreement_of, decided_rows
+from pencil.review.orders import CLEAN, DOUBTFUL, SURE, VERDICTS_OF_PART, Order, order_by
 from pencil.review.pictures import Pictures
-from pencil.review.queue import DOUBTFUL, LEASE_SECONDS, SURE, VERDICTS_OF_PART, Queue, rows_by_doubt
+from pencil.review.queue import LEASE_SECONDS, Part, Queue
 from pencil.run import ChangedDataError, LabelTable, RunDirectory, rows_to_show
 
-SHOWN = 5  # classes shown for an item
-SHOWN_LATELY = 64  # items whose labels are cached, because a decision follows soon after an item is shown
+SHOWN_LATELY = 128  # rows whose labels are cached, because a decision follows soon after a row is shown
 RECENT = 20  # decisions in the list of recent decisions
-ACTIONS = ("accept", "keep", "choose", "drop", "skip")
+LOOKS = 100  # looks of the forecast
+STOP_BELOW = 5.0  # errors expected in that many looks
+FARTHEST = 100_000  # looks ahead to find the moment to stop
+SOURCES = ("estimates.json", "audit.json")  # files of a run that decide the order
 
-Answer = dict[str, Any]
 
+class Session(Protocol):
+    """The interface that the server and the page need. ``Review`` implements it; other ways to show rows may too.
 
-@dataclass(frozen=True)
-class Labels:
-    """The labels of one row.
-
-    Attributes:
-        id: The row's id in the data set.
-        given: The given class.
-        verdict: The verdict.
-        likely: The most likely classes with their probabilities, in descending order.
+    Answers are plain values for JSON. Those of ``take``, ``decide`` and ``undo`` have the keys ``items`` (up to
+    ``count`` rows that are now reserved for the client, see ``Labels.item``), ``progress`` (``total`` and ``decided``),
+    ``forecast`` (see ``items.forecast``; None hides it) and ``agreement`` (None hides it). A session that hides the
+    suggestion leaves ``likely`` empty in its items.
     """
 
-    id: str
-    given: int
-    verdict: str
-    likely: tuple[tuple[int, float], ...]
+    def start(self) -> Answer:
+        """What the page loads once: the run's name, its classes, and what the rows are shown as."""
 
-    @property
-    def suggested(self) -> int:
-        """The most likely class."""
-        return self.likely[0][0]
+    def take(self, client: str, count: int = 1) -> Answer:
+        """Reserve the next rows for a client."""
 
-    def decision(self, action: str, label: int | None) -> tuple[str, int | None]:
-        """Return the decision and label of an action; choosing the given class by any key counts as keeping it."""
-        if action in ("drop", "skip"):
-            return (DECISIONS[DROPPED] if action == "drop" else SKIPPED), None
-        chosen = {"accept": self.suggested, "keep": self.given}.get(action, label)
-        if chosen == self.given:
-            return DECISIONS[KEPT], chosen
-        return DECISIONS[ACCEPTED if chosen == self.suggested else CHANGED], chosen
+    def decide(
+        self,
+        who: Who,
+        ticket: str,
+        seen: Sequence[tuple[int, int]],
+        action: str,
+        label: int | None = None,
+        count: int = 1,
+    ) -> Answer:
+        """Carry out an action on rows, seen in a version; ``made`` lists the entries (see ``describe``)."""
+
+    def undo(self, who: Who, ticket: str, entry: int | None = None, count: int = 1) -> Answer:
+        """Undo an entry or the client's newest request; the answer's ``undone`` lists the entries."""
+
+    def recent(self) -> list[Answer]:
+        """The newest decisions in force."""
+
+    def disagreements(self) -> list[Answer]:
+        """Rows on which two opinions differ, as ``first`` and ``second`` entry."""
+
+    def picture(self, row: int, longest: int | None = None) -> bytes | None:
+        """The image of a row as PNG; None if it has no image."""
+
+    def text(self, row: int) -> str | None:
+        """The text of a row; None if it has no text."""
+
+    def describe(self, made: Entry) -> Answer:
+        """An entry as plain values."""
 
 
 class Taken(NamedTuple):
-    """An item assigned to a client: its place and version (None and 0 if no item is left), and the overall progress."""
+    """Rows assigned to a client, and the state of the queue at that moment."""
 
-    place: int | None
-    version: int
-    progress: dict[str, int]
+    seen: list[Seen]
+    state: Answer
 
 
 class Review:
@@ -74,27 +93,37 @@ class Review:
 
     Args:
         directory: The run.
+        goal: What happens to rows that nobody reviews (one of ``GOALS``); decides the order.
+        second_opinion: Show the decided rows again, without the decisions; they stay as they are.
         with_sure: Whether to queue the rows with verdict ``keep`` too, after all others.
-        lease_seconds: How long an item stays reserved for its reviewer.
+        stop_below: Suggest to stop if the next 100 looks are expected to find fewer errors than this.
+        lease_seconds: How long a row stays reserved for its reviewer.
+        max_false_relabels: Replaces the share of the run's verdict rule.
+        changed_data: Whether to show data that changed after training.
     """
 
     def __init__(
         self,
         directory: RunDirectory,
         *,
+        goal: str = CLEAN,
+        second_opinion: bool = False,
         with_sure: bool = False,
+        stop_below: float = STOP_BELOW,
         lease_seconds: float = LEASE_SECONDS,
+        max_false_relabels: float | None = None,
         changed_data: bool = False,
     ) -> None:
-        self.directory = directory
-        self._table = LabelTable.open(directory)
+        self.directory, self.goal, self.second_opinion = directory, goal, second_opinion
+        self._stop_below = stop_below
+        self._table = LabelTable.open(directory, max_false_relabels)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
-        self._queue = Queue(self._database, lease_seconds=lease_seconds)
+        round_ = SECOND if second_opinion else FIRST
+        self._queue = Queue(self._database, lease_seconds=lease_seconds, round=round_)
         self._history = History(self._database, self._queue)
-        parts = (DOUBTFUL, SURE) if with_sure else (DOUBTFUL,)
         with self._database.writing():
-            self._queue.fill(self._about(), {part: partial(self._rows_of, part) for part in parts})
+            self._queue.fill(self._about(), self._parts(with_sure))
         self.trouble: str | None = None
         self._pictures = self._open_pictures(changed_data)
 
@@ -107,9 +136,27 @@ class Review:
         """Close the file."""
         self._database.close()
 
-    def _rows_of(self, part: str) -> NDArray[np.int64]:
-        """Rows of a part by their learned labels, so that decisions do not move rows between parts."""
-        return rows_by_doubt(self._table.chunks(decided=False), VERDICTS_OF_PART[part])
+    def _parts(self, with_sure: bool) -> Mapping[str, Part]:
+        if self.second_opinion:
+            newest = self._database.find("SELECT MAX(entry) FROM history WHERE round = ?", (FIRST,))
+            return {SECOND: Part(str(newest), partial(decided_rows, self._database))}
+        source = self._source()
+        return {
+            f"{self.goal} {part}": Part(source, partial(self._order, part))
+            for part in ((DOUBTFUL, SURE) if with_sure else (DOUBTFUL,))
+        }
+
+    def _order(self, part: str) -> Order:
+        """The rows of a part by their learned labels, so that decisions do not move rows between parts."""
+        return order_by(self.goal, self._table.chunks(decided=False), VERDICTS_OF_PART[part])
+
+    def _source(self) -> str:
+        """A digest of what the order depends on; the verdict rule does not move rows between the parts."""
+        found = hashlib.sha256()
+        for name in SOURCES:
+            path = self.directory.path / name
+            found.update(path.read_bytes() if path.is_file() else b"")
+        return found.hexdigest()
 
     def _about(self) -> Mapping[str, str]:
         names = "\0".join(self.class_names).encode("utf-8", "surrogateescape")
@@ -132,81 +179,111 @@ class Review:
         """The data that the page loads once."""
         return {
             "run": self.directory.path.absolute().name,
+            "goal": None if self.second_opinion else self.goal,
             "classes": list(self.class_names),
             "images": self._pictures is not None and self._pictures.are_images,
             "texts": self._pictures is not None and self._pictures.are_texts,
             "trouble": self.trouble,
-            "progress": self.progress(),
+            **self._state(),
         }
 
     def progress(self) -> dict[str, int]:
-        """The number of items, and how many are decided."""
+        """The number of rows, and how many are decided."""
         return self._queue.progress()
 
-    def take_next(self, client: str) -> Answer:
-        """The next item for a client."""
+    def looks_until_stop(self) -> int | None:
+        """How many looks it takes until the forecast suggests to stop; None if it does not soon."""
+        return looks_until_stop(self._queue.chances(FARTHEST), LOOKS, self._stop_below)
+
+    def take(self, client: str, count: int = 1) -> Answer:
+        """Reserve the next rows for a client and return them."""
         with self._database.writing():
-            taken = self._take(client)
+            taken = self._take(client, count)
         return self._answer(taken)
 
     def decide(
-        self, who: Who, ticket: str, place: int, version: int, action: str, label: int | None = None
+        self,
+        who: Who,
+        ticket: str,
+        seen: Sequence[tuple[int, int]],
+        action: str,
+        label: int | None = None,
+        count: int = 1,
     ) -> Answer:
-        """Carry out an action on an item and return the next one, both in one transaction.
+        """Carry out an action on rows and return the next ones, both in one transaction.
+
+        Args:
+            who: The sender of the request.
+            ticket: Identifies the request; a repeated one is carried out once.
+            seen: The rows, and the version in which the reviewer saw each (see ``Seen``).
+            action: One of ``ACTIONS``.
+            label: The class to ``choose``.
+            count: How many rows to return.
 
         Raises:
-            OvertakenError: The item was decided or undone in the meantime.
+            OvertakenError: A row was decided or undone in the meantime; nothing was recorded.
         """
-        self._check(action, label)
-        row = self._row(place)
-        known = self.labels(row)
-        seen = Seen(place, row, known.id.encode("utf-8", "surrogateescape"), version)
-        decision, chosen = known.decision(action, label)
+        self._check(seen, action, label)
+        choices = [self._choice(Seen(*each), action, label) for each in seen]
         with self._database.writing():
-            made = self._history.decide(who, ticket, seen, decision, chosen)
-            taken = self._take(who.client)
-        return {"made": self.describe(made), **self._answer(taken)}
+            made = self._history.decide(who, ticket, choices)
+            taken = self._take(who.client, count)
+        return {"made": [self.describe(entry) for entry in made], **self._answer(taken)}
 
-    def undo(self, who: Who, ticket: str, entry: int | None = None) -> Answer:
-        """Undo ``entry``, by default the client's newest, and return its item again.
+    def _choice(self, seen: Seen, action: str, label: int | None) -> Choice:
+        known = self.labels(seen.row)
+        return Choice(
+            seen.row,
+            known.id.encode("utf-8", "surrogateescape"),
+            seen.version,
+            *known.decision(action, label),
+        )
+
+    def undo(self, who: Who, ticket: str, entry: int | None = None, count: int = 1) -> Answer:
+        """Undo ``entry``, by default all entries of the client's newest request, and return their rows again.
 
         Raises:
             OvertakenError: The entry was already undone.
         """
         with self._database.writing():
             undone = self._history.undo(who, ticket, entry)
-            taken = self._take(who.client)
-        return {"undone": None if undone is None else self.describe(undone), **self._answer(taken)}
+            taken = self._take(who.client, count)
+        return {"undone": [self.describe(made) for made in undone], **self._answer(taken)}
 
     def recent(self) -> list[Answer]:
         """The newest decisions in force."""
         return [self.describe(made) for made in self._history.newest(RECENT)]
 
-    def picture(self, place: int) -> bytes | None:
-        """The image of an item as PNG; None if it has no image."""
-        row = self._row(place)
-        return None if self._pictures is None else self._pictures.png(row, self.labels(row).id)
+    def disagreements(self) -> list[Answer]:
+        """Rows whose second opinion differs from the first decision; undoing that brings them back to the review."""
+        return [
+            {
+                name: self.describe(self._history.entry(entry))
+                for name, entry in zip(("first", "second"), pair, strict=True)
+            }
+            for pair in agreement_of(self._database).differ
+        ]
 
-    def text(self, place: int) -> str | None:
-        """The text of an item; None if it has no text."""
-        row = self._row(place)
+    def picture(self, row: int, longest: int | None = None) -> bytes | None:
+        """The image of a row as PNG, by default as large as a page shows; None if it has no image."""
+        self._check_row(row)
+        return None if self._pictures is None else self._pictures.png(row, self.labels(row).id, longest)
+
+    def text(self, row: int) -> str | None:
+        """The text of a row; None if it has no text."""
+        self._check_row(row)
         found = None if self._pictures is None else self._pictures.text(row, self.labels(row).id)
-        return None if found is None else _shown(found)
+        return None if found is None else as_json_text(found)
 
     def _read(self, row: int) -> Labels:
-        judged = self._table.undecided(row)
-        belief = judged.distribution
-        whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0]
-        best = whole.nan_to_num().sort(descending=True, stable=True)  # JSON does not support NaN
-        likely = tuple(zip(best.indices[:SHOWN].tolist(), best.values[:SHOWN].tolist(), strict=True))
-        return Labels(judged.ids[0], int(judged.given[0]), VERDICTS[int(judged.verdict[0])], likely)
+        return labels_of(self._table.undecided(row))
 
     def describe(self, made: Entry) -> Answer:
         """Convert an entry to plain values."""
         return {
             "entry": made.entry,
-            "place": made.place,
-            "id": _shown(made.id.decode("utf-8", "surrogateescape")),
+            "row": made.row,
+            "id": as_json_text(made.id.decode("utf-8", "surrogateescape")),
             "action": made.action,
             "label": made.label,
             "verdict": verdict_of(made.action) if made.decides else None,
@@ -214,45 +291,36 @@ class Review:
             "at": made.at,
         }
 
-    def _take(self, client: str) -> Taken:
-        place = self._queue.take_next(client)
-        version = 0 if place is None else self._history.version(place)
-        return Taken(place, version, self._queue.progress())
+    def _take(self, client: str, count: int) -> Taken:
+        rows = self._queue.take(client, count)
+        return Taken([Seen(row, self._history.version(row)) for row in rows], self._state())
 
     def _answer(self, taken: Taken) -> Answer:
-        """The response for an assigned item, read after the transaction so that it does not block others."""
-        item = None if taken.place is None else self._item(taken.place, taken.version)
-        return {"item": item, "progress": taken.progress}
+        """The response for assigned rows, read after the transaction so that it does not block others."""
+        return {"items": [self.labels(seen.row).item(seen) for seen in taken.seen], **taken.state}
 
-    def _item(self, place: int, version: int) -> Answer:
-        row = self._row(place)
-        known = self.labels(row)
-        return {
-            "place": place,
-            "row": row,
-            "id": _shown(known.id),
-            "version": version,
-            "given": known.given,
-            "verdict": known.verdict,
-            "likely": [[label, round(share, 6)] for label, share in known.likely],
-        }
+    def _state(self) -> Answer:
+        """Progress, and what the next looks are expected to find or how far two opinions agree."""
+        if not self.second_opinion:
+            found = forecast(self._queue.chances(LOOKS), LOOKS, self._stop_below)
+            return {"progress": self.progress(), "forecast": found, "agreement": None}
+        agreed = agreement_of(self._database)
+        words = {"both": agreed.both, "agree": agreed.agree, "share": agreed.share, "kappa": agreed.kappa}
+        return {"progress": self.progress(), "forecast": None, "agreement": words}
 
-    def _row(self, place: int) -> int:
-        row = self._queue.row_at(place)
-        if row is None:
-            raise ConfigError(f"item {place}: not in the queue; reload the page")
-        return row
+    def _check_row(self, row: int) -> None:
+        if not 0 <= row < len(self._table):
+            raise ConfigError(f"row {row}: the run has {len(self._table)} rows; reload the page")
 
-    def _check(self, action: str, label: int | None) -> None:
+    def _check(self, seen: Sequence[tuple[int, int]], action: str, label: int | None) -> None:
+        for row, _ in seen:
+            self._check_row(row)
+        if len({row for row, _ in seen}) < len(seen):
+            raise ConfigError("items: a row is listed twice; list each row once")
         if action not in ACTIONS:
             raise ConfigError(f"action: {action!r} is unknown; use {', '.join(ACTIONS)}")
         if action == "choose" and (label is None or not 0 <= label < len(self.class_names)):
             raise ConfigError(f"label: {label} is not a class; use 0 to {len(self.class_names) - 1}")
 
 
-def _shown(text: str) -> str:
-    """Replace bytes of a file name that are not text, which JSON does not allow."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-__all__ = ["ACTIONS", "Answer", "Labels", "OvertakenError", "Review"]
+__all__ = ["ACTIONS", "Answer", "Labels", "OvertakenError", "Review", "Seen", "Session"]
