@@ -122,6 +122,9 @@ def test_json_says_what_people_read(pencil, finished, points, tmp_path):
     assert measured == {"split": "test", "examples": 20, "accuracy": summary["last"]["test_accuracy"]}
     out = tmp_path / "labels.csv"
     assert told("labels", finished, "--out", out) == {"out": str(out), "rows": 90}
+    told("labels", finished, "--out", out, "--max-false-relabels", "0%")
+    with out.open(newline="", encoding="utf-8") as file:
+        assert "relabel" not in {row["verdict"] for row in csv.DictReader(file)}
     noise = told("noise", points, "--noise", "circular:1.0", "--out", tmp_path / "n.csv")
     assert noise == {"out": str(tmp_path / "n.csv"), "rows": 90, "changed": 1.0}
     assert list(told("presets")) == list(PRESETS)
@@ -162,7 +165,7 @@ def test_labels_and_predictions_are_tables_by_id(pencil, finished, points, tmp_p
     with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
         labels = list(csv.DictReader(file))
     assert [row["id"] for row in labels] == [f"row\n{number}" for number in range(90)]
-    assert list(labels[0])[5:] == ["p_cat, big", "p_żółć", "p_cow"]
+    assert list(labels[0])[6:] == ["p_cat, big", "p_żółć", "p_cow"]
     with (tmp_path / "predictions.csv").open(newline="", encoding="utf-8") as file:
         predictions = list(csv.DictReader(file))
     assert [row["id"] for row in predictions] == [row["id"] for row in labels]
@@ -244,6 +247,10 @@ def test_interrupted_before_training_there_is_no_traceback(main_program, points,
         (("labels", "RUN", "--out", "labels.txt"), "the ending must be .csv or .parquet"),
         (("labels", "RUN", "--out", "DATA/labels.csv"), "cannot be written"),
         (("labels", "RUN"), "Missing option '--out'"),
+        (
+            ("labels", "RUN", "--out", "labels.csv", "--max-false-relabels", "120%"),
+            "'120%' is not a share; use a number such as 5% or 0.05",
+        ),
         (("predict", "RUN", "DATA", "--out", "DATA"), "that is the data itself"),
         (("predict", "RUN", "wide.npz", "--out", "p.csv"), "the model takes inputs (5,)"),
         (("noise", "DATA", "--noise", "symmetric:2", "--out", "n.csv"), "data.noise.rate: 2.0"),

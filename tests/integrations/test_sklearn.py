@@ -64,12 +64,20 @@ def test_distribution_confidence_and_verdicts_tell_the_same_story(points):
     np.testing.assert_allclose(distribution.sum(axis=1), 1, rtol=1e-5)
     assert np.array_equal(classifier.confidence_, distribution.max(axis=1))
     assert np.array_equal(classifier.corrected_labels_, classifier.classes_[distribution.argmax(axis=1)])
-    two = np.sort(distribution, axis=1)[:, -2:]
-    sure = (two[:, 1] >= 0.7) & (two[:, 1] - two[:, 0] >= 0.5)
+    given = np.searchsorted(classifier.classes_, points.noisy)
+    np.testing.assert_allclose(classifier.p_wrong_, 1 - distribution[np.arange(200), given], atol=1e-6)
     same = classifier.corrected_labels_ == points.noisy
-    wanted = np.where(sure, np.where(same, "keep", "relabel"), "review")
-    assert np.array_equal(classifier.verdicts_, wanted)
-    assert {"keep", "relabel"} <= set(wanted)
+    assert set(classifier.verdicts_[same & (classifier.p_wrong_ <= 0.5)]) == {"keep"}
+    relabelled = classifier.verdicts_ == "relabel"
+    assert relabelled.any()
+    assert not same[relabelled].any()
+    assert (1 - classifier.confidence_[relabelled]).mean() <= classifier.max_false_relabels
+    assert classifier.noise_.rate.low <= classifier.noise_.rate.value <= classifier.noise_.rate.high
+
+
+def test_no_share_of_errors_means_no_relabels(points):
+    classifier = few(max_false_relabels=0.0).fit(points.values, points.noisy)
+    assert set(classifier.verdicts_) == {"keep", "review"}
 
 
 def test_labels_and_accuracy_are_those_of_a_run_of_the_engine(tmp_path, points):
@@ -87,11 +95,11 @@ def test_labels_and_accuracy_are_those_of_a_run_of_the_engine(tmp_path, points):
 
 def test_the_same_state_gives_the_same_fit_and_another_another(points):
     first, again, other = (few(random_state=seed).fit(points.values, points.noisy) for seed in (1, 1, 2))
-    assert np.array_equal(first.label_distribution_, again.label_distribution_)
+    assert np.array_equal(first.learned_distribution_, again.learned_distribution_)
     assert np.array_equal(first.predict_proba(points.values), again.predict_proba(points.values))
-    assert not np.array_equal(first.label_distribution_, other.label_distribution_)
+    assert not np.array_equal(first.learned_distribution_, other.learned_distribution_)
     drawn = [few(random_state=np.random.RandomState(5)).fit(points.values, points.noisy) for _ in range(2)]
-    assert np.array_equal(drawn[0].label_distribution_, drawn[1].label_distribution_)
+    assert np.array_equal(drawn[0].learned_distribution_, drawn[1].learned_distribution_)
 
 
 def test_fitting_leaves_the_global_random_states_alone(points):
@@ -118,10 +126,10 @@ def test_the_unit_of_weights_changes_nothing_but_weights_do(points):
     weighted, scaled = (
         few().fit(points.values, points.noisy, sample_weight=unit * weights) for unit in (1, 1024)
     )
-    assert np.array_equal(ones.label_distribution_, plain.label_distribution_)
-    assert np.array_equal(weighted.label_distribution_, scaled.label_distribution_)
+    assert np.array_equal(ones.learned_distribution_, plain.learned_distribution_)
+    assert np.array_equal(weighted.learned_distribution_, scaled.learned_distribution_)
     assert np.array_equal(weighted.predict_proba(points.values), scaled.predict_proba(points.values))
-    assert not np.array_equal(weighted.label_distribution_, plain.label_distribution_)
+    assert not np.array_equal(weighted.learned_distribution_, plain.learned_distribution_)
 
 
 def test_a_row_of_weight_0_teaches_nothing_but_gets_a_label(points):
@@ -193,7 +201,8 @@ def test_a_function_builds_the_network_for_inputs_of_any_shape(points, dtype):
 
 def test_another_method_may_take_the_place_of_pencil(points):
     plain = few(method=CrossEntropy()).fit(points.values, points.noisy)
-    assert np.array_equal(plain.corrected_labels_, points.noisy)
+    learned = plain.classes_[plain.learned_distribution_.argmax(axis=1)]
+    assert np.array_equal(learned, points.noisy)
     assert plain.score(points.test_values, points.test_true) > 0.5
 
 

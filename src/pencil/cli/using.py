@@ -115,7 +115,7 @@ def labels(
     spreadsheet: bool,
     json_: bool,
 ) -> None:
-    """Write RUN's labels: given, suggested, confidence, p_wrong, verdict.
+    """Write RUN's labels: given, suggested, p_wrong, verdict.
 
     confidence is the probability that the suggested label is right, p_wrong that the given one is wrong. If RUN was
     reviewed, decisions replace estimates, and a column shows them.

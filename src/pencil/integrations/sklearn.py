@@ -77,6 +77,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         confidence_: (N,) float32, its probability.
         p_wrong_: (N,) float32, the probability that the label in ``y`` is wrong.
         verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.VerdictRule``. Trusted rows are kept.
+        learned_distribution_: (N, C) float32, y^d, the labels that the method learned with the network; not calibrated.
         noise_: The estimated noise of ``y``, a ``pencil.estimates.NoiseEstimate``: rates, transition matrix, alarms.
         network_: The trained ``torch.nn.Module``.
     """
@@ -231,6 +232,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         assert isinstance(judged.distribution, Tensor), "the store keeps whole rows"
         self.label_distribution_ = judged.distribution.numpy()
+        self.learned_distribution_ = training.learner.label_distribution(place).cpu().numpy()
         self.confidence_ = judged.confidence.numpy()
         self.p_wrong_ = judged.p_wrong.numpy()
         self.corrected_labels_ = self.classes_[judged.suggested.numpy()]
