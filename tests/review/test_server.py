@@ -293,6 +293,56 @@ def test_what_was_answered_is_there_after_sigkill(serve, people, run):
     assert len(set(kept)) == len(kept) <= len(answered) + 1  # and perhaps the one left unanswered
 
 
+def test_decisions_on_many_rows_are_complete_after_sigkill(serve, people, make_run, tmp_path):
+    run, answered = make_run(tmp_path, rows=400, images=False), []
+    server = serve(run, "--port", "0", "--all")
+    person = people(server, "Ann")
+    answer = person.post("next", count=8).json()
+
+    def kill():
+        while len(answered) < 12:
+            time.sleep(0.001)
+        server.process.kill()  # while the next request is on its way
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with contextlib.suppress(httpx.TransportError):
+        while answer["items"]:
+            answer = person.decide_all(answer["items"], "drop", count=8).raise_for_status().json()
+            answered.append({made["id"] for made in answer["made"]})
+    killer.join()
+    server.process.wait()
+    assert answer["items"]  # there was more to do
+    kept = {made.id for made in read_decisions(run)}
+    assert set().union(*answered) <= kept
+    assert len(kept) in (8 * len(answered), 8 * len(answered) + 8)  # the unanswered one is complete or absent
+
+
+def test_the_command_tells_what_to_expect(serve, run):
+    told = serve(run, "--port", "0", "--goal", "relabel", "--stop-below", "2").told
+    assert told["goal"] == "relabel"
+    assert told["forecast"]["expected"] > 2 == told["forecast"]["stop_below"]
+    assert 0 < told["looks_until_stop"] <= told["total"]
+    assert told["agreement"] is None
+    again = serve(run, "--port", "0", "--second-opinion").told
+    assert (again["total"], again["forecast"], again["agreement"]["both"]) == (0, None, 0)
+
+
+def test_the_browser_gets_the_address_in_a_private_file(serve, run, tmp_path, monkeypatch):
+    browser = tmp_path / "browser"
+    browser.write_text(
+        '#!/bin/sh\ncp -p "${1#file://}" "$0.page.partial" && mv "$0.page.partial" "$0.page"\n'
+    )
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    server = serve(run, "--port", "0", "--open")
+    page = tmp_path / "browser.page"
+    while not page.exists():  # the server ends the test by its time-out if it never opens one
+        time.sleep(0.01)
+    assert server.url in page.read_text()
+    assert page.stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.parametrize(
     ("number", "words"),
     [(signal.SIGINT, ("--host", "0.0.0.0", "--allow-remote")), (signal.SIGTERM, ())],

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from html import escape
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -176,6 +177,11 @@ def _opened(url: str, wanted: bool) -> Iterator[None]:
     with NamedTemporaryFile("w", prefix="pencil-review-", suffix=".html", encoding="utf-8") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(url)}">')
         file.flush()
-        if not webbrowser.open(Path(file.name).as_uri()):
-            say("warning: --open: no browser was found; open the address yourself")
+        # In a thread, because some browsers block until they are closed.
+        Thread(target=_open, args=(Path(file.name).as_uri(),), daemon=True).start()
         yield
+
+
+def _open(address: str) -> None:
+    if not webbrowser.open(address):
+        say("warning: --open: no browser was found; open the printed address")
