@@ -3,9 +3,21 @@
 import pytest
 import torch
 from hypothesis import given as forall
+from hypothesis import settings
 from hypothesis import strategies as st
 
-from pencil.engine.alarms import AlarmActions, collapse, drift, found, lost_share, not_finite, standard_error
+from pencil.algorithm import cut
+from pencil.engine.alarms import (
+    AlarmActions,
+    collapse,
+    drift,
+    found,
+    gain,
+    lost_share,
+    not_finite,
+    standard_error,
+    worse_labels,
+)
 
 
 def epochs(scores, phase="correction", **values):
@@ -54,6 +66,59 @@ def test_the_fall_is_corrected_for_the_noise_of_the_held_out_labels():
 def test_equal_scores_never_differ_by_more_than_chance(score, rows):
     assert standard_error(score, score, rows) > 0
     assert drift(epochs([score] * 6), rows) is None
+
+
+def test_the_gain_counts_changed_labels_by_their_probability():
+    posterior = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.5, 0.3, 0.2]])
+    given, suggested = torch.tensor([1, 1, 0]), torch.tensor([0, 0, 0])
+    found = gain(lambda indices: posterior[indices], given, suggested, 3)
+    assert found[0] == pytest.approx((0.9 - 0.1) + (0.2 - 0.7))
+    assert found[1] == pytest.approx((1.0 - 0.8**2) + (0.9 - 0.5**2))
+    assert gain(lambda indices: posterior[indices], given, given, 3).tolist() == [0.0, 0.0]
+
+
+def test_the_gain_of_cut_rows_is_that_of_what_they_represent():
+    whole = torch.softmax(torch.randn(40, 12, generator=torch.Generator().manual_seed(0)), dim=1)
+    rows = cut(whole, 4)
+    given, suggested = (torch.randint(12, (40,), generator=torch.Generator().manual_seed(n)) for n in (1, 2))
+    expected = gain(lambda indices: rows.dense()[indices], given, suggested, 12)
+    torch.testing.assert_close(gain(lambda indices: rows[indices], given, suggested, 12), expected)
+
+
+@settings(max_examples=20, deadline=None)
+@forall(st.integers(0, 1000))
+def test_the_gain_and_its_error_are_those_of_drawn_truths(seed):
+    """Over truths drawn from the posterior, the mean and spread of the labels gained."""
+    generator = torch.Generator().manual_seed(seed)
+    posterior = torch.rand(6, 3, generator=generator)
+    posterior /= posterior.sum(dim=1, keepdim=True)
+    given, suggested = (torch.randint(3, (6,), generator=generator) for _ in range(2))
+    truth = posterior.multinomial(4000, replacement=True, generator=generator)
+    gained = ((truth == suggested[:, None]).double() - (truth == given[:, None]).double()).sum(dim=0)
+    mean, variance = gain(lambda indices: posterior[indices], given, suggested, 3).tolist()
+    assert mean == pytest.approx(float(gained.mean()), abs=0.15)
+    assert variance == pytest.approx(float(gained.var()), rel=0.2, abs=0.01)
+
+
+def test_labels_that_get_worse_by_the_estimate_are_drift():
+    def course(*gains, error=0.005):
+        return [
+            {"epoch": n, "phase": "correction", "labels_gain": each, "labels_gain_error": error}
+            for n, each in enumerate(gains, 1)
+        ]
+
+    assert (
+        "10.0% fewer right labels than in epoch 2"
+        in worse_labels(course(0.0, 0.05, -0.05, -0.06, -0.07)).words
+    )
+    assert (
+        "5.0% fewer right labels than among the given labels"
+        in worse_labels(course(-0.05, -0.06, -0.07)).words
+    )
+    assert worse_labels(course(0.05, -0.05, -0.06)) is None  # the best of the last three is the best
+    assert worse_labels(course(0.05, 0.03, 0.03, 0.03)) is None
+    assert worse_labels(course(0.0, -0.05, -0.06, -0.07, error=0.02)) is None
+    assert [alarm.name for alarm in found(course(-0.05, -0.06, -0.07), 0)] == ["drift"]
 
 
 def test_only_correction_raises_alarms():

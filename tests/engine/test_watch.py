@@ -248,6 +248,17 @@ def test_alarms_forget_what_a_users_policy_has_undone():
     assert [record["name"] for record in watch.records(before + kept + after)] == ["drift"]
 
 
+def test_reports_of_epochs_that_were_undone_are_dropped():
+    """More changes than allowed were reported, and then the labels before them came back."""
+    line = {"phase": "correction", "labels_changed": 5, "examples": 10, "noise_rate_high": 0.2}
+    start = [Past(line | {"epoch": 1, "labels_changed": 0}, Continue(keep=(BEST,)))]
+    many = [Past(line | {"epoch": 2}, Continue())]
+    lost = [Past(line | {"epoch": 3, "label_classes_lost": 0.9}, Restore(BEST, plan(0, 1, 0)))]
+    watch = Watch(AlarmActions())
+    assert [record["name"] for record in watch.records(start + many)] == ["changes"]
+    assert [record["name"] for record in watch.records(start + many + lost)] == ["collapse"]
+
+
 def test_only_runs_with_a_users_policy_need_it_again(run, blobs, carry_on, tmp_path):
     phases = plan(1, 2, 1)
     _, plain, folder = run(blobs, phases, alarms=AlarmActions(), checkpoint_steps=1)

@@ -1,7 +1,7 @@
 """Alarms: signs that correction does harm, found in the metrics of a run without true labels.
 
     collapse     the suggested labels, or the predictions for held-out examples, leave most classes empty
-    drift        agreement with the held-out given labels falls while labels are corrected
+    drift        the labels get worse, or agreement with the held-out given labels falls, while labels are corrected
     changes      more labels are changed than the noise estimate allows
     not_finite   a loss, gradient or label row is not finite
 
@@ -11,15 +11,17 @@ Every function here is pure: metrics in, an alarm or None out. ``watch`` turns a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from pencil.algorithm import Rows, TopRows
 from pencil.estimates import Alarm
 from pencil.results.summary import too_many_changes
+from pencil.stores import rows_at_once
 
 Action = Literal["finish", "stop", "report"]
 Metrics = Mapping[str, Any]
@@ -29,6 +31,10 @@ FEWEST = 5  # classes with fewer given labels are not judged
 LOST = 0.5  # more lost classes than this share are a collapse
 PATIENCE = 3  # evaluated epochs in a row that must all lie below the peak: a single one may be an accident
 FALL = 0.03  # smaller falls of the corrected accuracy do not matter
+REMEDY = (
+    "use better features: embeddings of a pretrained network instead of a small network trained on few images; if the "
+    "features are good, use fewer correction epochs or a smaller method.label_rate"
+)
 NOT_FINITE = "is not finite"
 ERRORS = 3.0  # standard errors of a fall that is not chance
 
@@ -37,13 +43,15 @@ ERRORS = 3.0  # standard errors of a fall that is not chance
 class AlarmActions:
     """What each alarm does: ``finish``, ``stop`` or ``report``.
 
-    ``finish`` ends correction, restores labels and network of the epoch that agreed best with the held-out labels, and
-    continues with the next phase. Without held-out labels it restores the state before correction. ``stop`` ends the
-    run with an error. ``report`` lets the run continue. Summary and report list every alarm.
+    ``finish`` ends correction, restores labels and network of the best epoch, and continues with the next phase. The
+    best epoch has the most right labels by the noise estimate, or else agrees best with the held-out labels; without
+    both, it is the last before correction. ``stop`` ends the run with an error. ``report`` lets the run continue.
+    Summary and report list every alarm.
 
     Attributes:
         collapse: The suggested labels or the predictions leave half of the classes almost empty.
-        drift: Agreement with held-out given labels falls during correction, by more than chance.
+        drift: The labels get worse by the noise estimate, or agreement with held-out given labels falls, by more than
+            chance.
         changes: More labels are changed than the noise estimate of the run allows.
         not_finite: A loss, gradient or label row is not finite. ``finish`` or ``stop``.
     """
@@ -80,11 +88,29 @@ def counts(classes: Tensor, num_classes: int) -> Tensor:
     return torch.bincount(classes, minlength=num_classes).double()
 
 
+def gain(posterior: Callable[[Tensor], Rows], given: Tensor, suggested: Tensor, num_classes: int) -> Tensor:
+    """How many more labels are right than were given, as expected value and variance (2,) float64.
+
+    Args:
+        posterior: The probability (B, C) that each class is the true one, for indices (B,).
+        given: (N,) given classes.
+        suggested: (N,) suggested classes.
+        num_classes: C.
+    """
+    sums = torch.zeros(2, dtype=torch.float64)
+    for indices in (given != suggested).nonzero().flatten().split(rows_at_once(num_classes)):
+        rows, both = posterior(indices), torch.stack([suggested[indices], given[indices]], dim=1)
+        found = rows.at(both) if isinstance(rows, TopRows) else rows.gather(1, both)
+        new, old = found.double().unbind(dim=1)
+        sums += torch.stack([(new - old).sum(), (new + old - (new - old).square()).sum()])
+    return sums
+
+
 def found(epochs: Sequence[Metrics], held_out: int) -> list[Alarm]:
     """The alarms after the last of these epochs; only epochs of the correction phase raise any."""
     if epochs[-1]["phase"] != "correction":
         return []
-    alarms = (collapse(epochs), drift(epochs, held_out), changes(epochs[-1]))
+    alarms = (collapse(epochs), worse_labels(epochs) or drift(epochs, held_out), changes(epochs[-1]))
     return [alarm for alarm in alarms if alarm is not None]
 
 
@@ -110,6 +136,27 @@ def collapse(epochs: Sequence[Metrics]) -> Alarm | None:
     )
 
 
+def worse_labels(epochs: Sequence[Metrics]) -> Alarm | None:
+    """Whether the posterior expects fewer right labels than at the best epoch, or than among the given labels.
+
+    It is compared with the best of the last ``PATIENCE`` epochs. A loss counts if it exceeds three standard errors and
+    three points.
+    """
+    scored = [each for each in epochs if each["phase"] == "correction" and "labels_gain" in each]
+    if len(scored) < PATIENCE:
+        return None
+    best = max(scored, key=lambda each: float(each["labels_gain"]))
+    peak, now = max(best["labels_gain"], 0.0), max(each["labels_gain"] for each in scored[-PATIENCE:])
+    if peak - now <= max(FALL, ERRORS * scored[-1]["labels_gain_error"]):
+        return None
+    when = f"in epoch {best['epoch']}" if best["labels_gain"] > 0 else "among the given labels"
+    return Alarm(
+        "drift",
+        f"the estimate expects {peak - now:.1%} fewer right labels than {when}: the network knows less than the labels",
+        REMEDY,
+    )
+
+
 def drift(epochs: Sequence[Metrics], held_out: int) -> Alarm | None:
     """Whether agreement with held-out given labels has fallen from its peak within correction, by more than chance.
 
@@ -132,8 +179,7 @@ def drift(epochs: Sequence[Metrics], held_out: int) -> Alarm | None:
         "drift",
         f"agreement with the held-out given labels fell from {peak:.1%} in epoch {best['epoch']} to {now:.1%}: the "
         "labels drift towards the network's mistakes",
-        "use better features: embeddings of a pretrained network instead of a small network trained on few images; if "
-        "the features are good, use fewer correction epochs or a smaller method.label_rate",
+        REMEDY,
     )
 
 

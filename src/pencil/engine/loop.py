@@ -272,16 +272,16 @@ class Loop:
             "labels_changed": int(self.progress.changed),
             "forward_passes": int(totals.forward),
             **self._accuracies(epochs),
-            **self._watched(totals),
+            **self._watched(),
             "seconds": round(self.progress.seconds, 4),
         }
 
-    def _watched(self, totals: Tally) -> dict[str, Any]:
-        """What alarms are found by, where labels moved."""
+    def _watched(self) -> dict[str, Any]:
+        """What alarms are found by, as long as labels may move."""
         job = self.training
-        if not job.watches or not totals.moved:
+        if not job.watches or job.learner.moment.phase.name == "finetune":
             return {}
-        metrics: dict[str, Any] = {"label_classes_lost": job.label_classes_lost()}
+        metrics: dict[str, Any] = job.watched_labels()
         if job.noise_rate is not None:
             rate, high = job.noise_rate
             metrics |= {"noise_rate": rate, "noise_rate_high": high, "examples": job.sampler.num_rows}

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from pencil.algorithm import Rows
 from pencil.data.examples import Examples
 from pencil.data.order import span
 from pencil.data.prepare import Preparation
 from pencil.data.sampler import EpochSampler
-from pencil.engine.alarms import AlarmActions, counts, lost_share
+from pencil.engine.alarms import AlarmActions, counts, gain, lost_share
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import agreement
 from pencil.engine.events import Events
@@ -35,7 +36,8 @@ class Training:
     ``weights`` (N,) say how much each of them counts in the network's loss, 1 on average; None for all alike.
     ``policy`` decides at the end of each epoch how the run continues; without one the plan is followed. ``alarms`` says
     what each alarm does; None for no alarms. ``noise_rate`` is the estimated share of wrong labels, as value and upper
-    bound, if it is known while training.
+    bound, and ``posterior`` the probability (B, C) that each class is the true one, for indices (B,) of this rank; both
+    only if they are known while training.
     ``after_first_epoch`` is called once on every rank when the first epoch is done, before its checkpoint. It must not
     change the training.
     """
@@ -63,6 +65,7 @@ class Training:
     after_first_epoch: Callable[[], None] | None = None
     alarms: AlarmActions | None = None
     noise_rate: tuple[float, float] | None = None
+    posterior: Callable[[Tensor], Rows] | None = None
 
     @property
     def backbone(self) -> nn.Module:
@@ -94,12 +97,23 @@ class Training:
         """Whether alarms watch the labels."""
         return self.alarms is not None and self.learner.method.learns_labels
 
-    def label_classes_lost(self) -> float:
-        """The share of classes that lost nearly all their labels, over all ranks; see ``alarms.lost_share``."""
-        labels = self.learner.labels()
-        found = [counts(each, self.learner.num_classes) for each in (labels.given, labels.suggested)]
-        given, suggested = self.runtime.total(torch.stack(found))
-        return lost_share(given, suggested)
+    def watched_labels(self) -> dict[str, float]:
+        """The metrics that alarms judge the labels of all ranks by; see ``alarms``."""
+        labels, classes = self.learner.labels(), self.learner.num_classes
+        found = [counts(each, classes) for each in (labels.given, labels.suggested)]
+        if self.posterior is not None:
+            found.append(gain(self.posterior, labels.given, labels.suggested, classes))
+        given, suggested, gained = self.runtime.total(torch.cat(found)).split(
+            [classes, classes, len(found[2:]) * 2]
+        )
+        metrics = {"label_classes_lost": lost_share(given, suggested)}
+        if self.posterior is not None:
+            rows = self.sampler.num_rows
+            metrics |= {
+                "labels_gain": float(gained[0]) / rows,
+                "labels_gain_error": float(gained[1]) ** 0.5 / rows,
+            }
+        return metrics
 
     def _labels_correct(self, reference: Tensor) -> float:
         right = (self.learner.labels().suggested == reference).sum()

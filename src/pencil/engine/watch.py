@@ -82,6 +82,8 @@ class Watch:
             for alarm in raised:
                 taken = _taken(each.decision, kept) if self._action(alarm) == "finish" else REPORTED
                 records.setdefault(alarm.name, alarm_record(alarm, taken, int(each.metrics["epoch"])))
+            if isinstance(each.decision, Restore):
+                records = _still_true(records, kept[each.decision.name])
         return list(records.values())
 
     def _action(self, alarm: Alarm) -> str:
@@ -98,6 +100,15 @@ def walk(past: Sequence[Past]) -> Iterator[tuple[list[Metrics], Past]]:
         kept |= dict.fromkeys(_names(each.decision), int(each.metrics["epoch"]))
         if isinstance(each.decision, Restore):
             epochs = [epoch for epoch in epochs if epoch["epoch"] <= kept[each.decision.name]]
+
+
+def _still_true(records: dict[str, dict[str, Any]], restored: int) -> dict[str, dict[str, Any]]:
+    """Without alarms that were only reported, in epochs that a restore has undone."""
+    return {
+        name: record
+        for name, record in records.items()
+        if record["action"] != REPORTED or record["epoch"] <= restored
+    }
 
 
 def finished(end: EpochEnd) -> Restore | NextPhase:
@@ -136,11 +147,15 @@ def _naming(decision: Continue | NextPhase | Stop, end: EpochEnd, *, is_candidat
 
 
 def _is_best(end: EpochEnd) -> bool:
-    """Whether agreement with held-out labels is higher than at the kept checkpoint; the first epoch always counts."""
+    """Whether the labels are better than at the kept checkpoint; the first epoch always counts.
+
+    Better means more right labels by the posterior, or else a higher agreement with held-out labels.
+    """
     if BEST not in end.kept:
         return True
     kept = next(past.metrics for past in reversed(end.history) if BEST in _names(past.decision))
-    now, before = (each.get("validation_accuracy") for each in (end.metrics, kept))
+    measure = "labels_gain" if "labels_gain" in end.metrics else "validation_accuracy"
+    now, before = (each.get(measure) for each in (end.metrics, kept))
     return now is not None and (before is None or now > before)
 
 

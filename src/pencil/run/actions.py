@@ -147,6 +147,7 @@ def _carry_on(
     if is_main:
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
     estimation = Estimation(config, directory, training)
+    estimation.begin(loop.step)
     try:
         finished = loop.run()
     finally:
@@ -254,7 +255,10 @@ def _leave_results(
     save_model(directory.path, weights, model_card(config, train, training.preparation))
     metrics = read_metrics(directory.metrics)
     changed = int(loop.progress.changed)
-    summary = summarize(metrics, num_rows=len(train), labels_changed=changed, alarms=loop.alarms)
+    high = None if training.noise_rate is None else training.noise_rate[1]
+    summary = summarize(
+        metrics, num_rows=len(train), labels_changed=changed, alarms=loop.alarms, noise_rate_high=high
+    )
     method = {"method": config.method.name, "learns_labels": training.learner.method.learns_labels}
     directory.write_summary({**method, **summary, **_skipped(prepared)})
 

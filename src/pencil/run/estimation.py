@@ -8,7 +8,7 @@ from dataclasses import replace
 from pencil.config import RunConfig
 from pencil.engine import Training
 from pencil.errors import RunError
-from pencil.estimates import Alarm
+from pencil.estimates import Alarm, NoiseEstimate
 from pencil.results import POSTERIOR, Estimates, SavedLabels, read_estimates, save_labels, write_estimates
 from pencil.results.estimates import ESTIMATES
 from pencil.run.directory import RunDirectory
@@ -23,7 +23,7 @@ LATE = Alarm(
 
 
 class Estimation:
-    """The posterior of a run: after the first epoch if it needs the network's features, otherwise at the end.
+    """The posterior of a run: from the network's features after the first epoch, or from inputs that are vectors.
 
     Every rank takes part in every call. A run that is stopped and resumed computes the same posterior: it depends on
     the data and, for network features, on the weights after the first epoch.
@@ -33,13 +33,38 @@ class Estimation:
         self._directory, self._training = directory, training
         learner = training.learner
         choice = store_of_posterior(config, learner.method, learner.num_classes)
-        self._posterior = PosteriorOfTraining(training, choice, directory.path, self._write)
+        self._posterior = PosteriorOfTraining(training, choice, directory.path, self._write_early)
+        self._found: Posterior | None = None
+
+    def begin(self, step: int) -> None:
+        """Before the loop continues at ``step``: let alarms use the estimates that are known.
+
+        Those from the inputs are computed now instead of at the end. Those from the network's features are read if the
+        first epoch is done.
+        """
+        job = self._training
+        if not job.watches:
+            return
+        if self._posterior.from_inputs:
+            self._found = self._posterior.found()
+            self._tell_alarms(self._found.noise, self._found)
+        elif step >= job.sampler.steps and self._is_written_for_all():
+            self._tell_alarms(read_estimates(self._directory.path, job.learner.num_classes))
 
     def finish(self) -> None:
         """Write the posterior unless that was done after the first epoch."""
+        if self._posterior.from_inputs or not self._is_written_for_all():
+            self._write(self._found or self._posterior.found())
+
+    def _tell_alarms(self, noise: NoiseEstimate | Estimates, posterior: Posterior | None = None) -> None:
+        """Nothing if the estimate cannot be trusted."""
+        if not noise.alarms:
+            self._training.noise_rate = (noise.rate.value, noise.rate.high)
+            self._training.posterior = None if posterior is None else posterior.rows.gather
+
+    def _is_written_for_all(self) -> bool:
         runtime = self._training.runtime
-        if self._posterior.from_inputs or not runtime.any_of(runtime.is_main and self._is_written())[0]:
-            self._write(self._posterior.found())
+        return runtime.any_of(runtime.is_main and self._is_written())[0]
 
     def _is_written(self) -> bool:
         """Whether the posterior of all rows is there and can be read."""
@@ -49,6 +74,11 @@ class Estimation:
             return SavedLabels(folder, classes, name=POSTERIOR).num_rows == self._training.sampler.num_rows
         except RunError:
             return False
+
+    def _write_early(self, found: Posterior) -> None:
+        self._write(found)
+        if self._training.watches:
+            self._tell_alarms(found.noise)
 
     def _write(self, found: Posterior) -> None:
         """All ranks write their rows; then the main rank writes the estimates, which mark them as complete."""
