@@ -7,10 +7,11 @@ given label of a row does not shape its own read-out (leave-one-out), so the pro
 Only tensors come in and go out; nothing here depends on a run, a method or a network.
 """
 
-from pencil.estimates.fit import Fitted, Passes, fit
+from pencil.estimates.fit import Fitted, fit
 from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
 from pencil.estimates.recalibrate import Curve, Recalibration, fit_curve, recalibrate
 from pencil.estimates.relabel import RelabelCounts
+from pencil.estimates.whitening import Passes
 
 __all__ = [
     "Alarm",

@@ -1,59 +1,53 @@
-"""Fit the posterior of true classes: leave-one-out ridge read-out, power map, symmetric noise, Bayes' rule.
+"""Fit the posterior over true classes: whitened prototypes, leave-one-out, and Bayes' rule.
 
-Legend: N rows of all ranks, D features, C classes. With centred features h, Y the given labels one-hot and
-G = Σ h hᵀ, the read-out and its leave-one-out form are
+1. Whitened directions of the rows (``whitening``), two passes.
+2. Prototypes of the given classes, and each row's similarity to them without itself (``prototypes``), one pass.
+3. The map from similarities to probabilities f and the noise rate, by the likelihood of the given labels on a sample of
+   rows that does not grow with the data (``likelihood``).
+4. q_c ∝ f_c P(given | c); p_wrong = 1 − q_given; the suggestion is argmax q and is right with probability q.
+5. Sums of q over all rows are the estimates, with intervals (``noise``).
 
-    W = (G + λI)⁻¹ Σ h (y − ȳ)ᵀ,    l_n = h_nᵀ (G + λI)⁻¹ h_n + 1/N,    z_n = ȳ + (Wᵀh_n − l_n (y_n − ȳ)) / (1 − l_n).
-
-f_c ∝ (max(z_c, 0) + 0.02)^γ, and with T = 1 − π on the diagonal and π/(C − 1) elsewhere, q_c ∝ f_c T[c, given].
+Legend: N rows of all ranks, B rows of a batch, D features, C classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pencil.estimates.noise import Interval, NoiseEstimate
+from pencil.estimates.likelihood import CELLS, Evidence, Map, fit_map, log_noise, read_out
+from pencil.estimates.noise import NoiseEstimate, Tally
+from pencil.estimates.prototypes import Prototypes
+from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
 
-Passes = Callable[[], Iterator[tuple[Tensor, Tensor]]]
-"""One pass over the rows of this rank: batches of places (B,) and features (B, D)."""
-
-RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-FLOOR = 0.02
-SAMPLED = 20_000  # rows of a rank that the likelihood is fitted on
-ROUNDS = 8
+SAMPLED = 10_000
+"""Rows of all ranks that the likelihood is fitted on."""
+SAMPLED_CELLS = 2**25
+"""Most similarities (rows times classes) that are held."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The fitted read-out and noise.
+    """The fitted posterior, equal on all ranks.
 
     Attributes:
-        mean: (D,) of the features.
-        shares: (C,) ȳ, the shares of the given classes.
-        inverse: (D, D) (G + λI)⁻¹.
-        weights: (D, C) W.
-        num_rows: N.
-        power: γ.
+        whitening: From features to directions.
+        prototypes: Of the classes.
+        map: From similarities to probabilities, and the noise rate.
         noise: The estimated noise.
     """
 
-    mean: Tensor
-    shares: Tensor
-    inverse: Tensor
-    weights: Tensor
-    num_rows: int
-    power: float
+    whitening: Whitening
+    prototypes: Prototypes
+    map: Map
     noise: NoiseEstimate
 
     def posterior(self, features: Tensor, given: Tensor) -> Tensor:
-        """The probability (B, C) that each class is the true one, float32."""
-        z = _left_out(features, given, self.mean, self.shares, self.inverse, self.weights, self.num_rows)
-        return _bayes(_map(z, self.power), given, self.noise.rate.value).float()
+        """The probability (B, C) that each class is the true one of rows that were fitted, float32."""
+        return _posterior(self.whitening, self.prototypes, self.map, features, given)
 
 
 def fit(
@@ -62,9 +56,9 @@ def fit(
     num_classes: int,
     *,
     trusted: Tensor | None = None,
-    total: Callable[[Tensor], Tensor] = lambda values: values,
+    total: Total = lambda values: values,
 ) -> Fitted:
-    """Fit on all rows.
+    """Fit on all rows in four passes.
 
     Args:
         passes: Makes one pass over this rank's rows.
@@ -73,111 +67,57 @@ def fit(
         trusted: (N,) bool, rows whose given label was verified.
         total: The sum of a tensor over all ranks.
     """
-    mean, count = _mean(passes, total)
-    shares = total(given.bincount(minlength=num_classes).double()) / count
-    gram, cross, sample = _sums(passes, given, mean, shares, total)
-    values, vectors = torch.linalg.eigh(gram)
-    best: tuple[float, float] | None = None
-    for ridge in RIDGES:
-        scale = ridge * float(values.clamp_min(0).mean()) + 1e-12
-        inverse = vectors @ torch.diag(1 / (values.clamp_min(0) + scale)) @ vectors.T
-        error = 0.0
-        for places, features in sample:
-            z = _left_out(features, given[places], mean, shares, inverse, inverse @ cross, count)
-            error += float((z - _onehot(given[places], num_classes)).square().sum())
-        error = float(total(torch.tensor(error, dtype=torch.float64)))
-        if best is None or error < best[0]:
-            best = (error, scale)
-    assert best is not None
-    inverse = vectors @ torch.diag(1 / (values.clamp_min(0) + best[1])) @ vectors.T
-    weights = inverse @ cross
-    power, rate = _likeliest(sample, given, mean, shares, inverse, weights, count, total)
-    flat = torch.full((num_classes, num_classes), rate / max(num_classes - 1, 1)).fill_diagonal_(1 - rate)
-    known = Interval(rate, max(0.0, rate - 0.02), min(1.0, rate + 0.02))
-    per_class = torch.tensor([known.value, known.low, known.high]).repeat(num_classes, 1)
-    noise = NoiseEstimate(known, per_class, flat, flat, flat, known)
-    return Fitted(mean, shares, inverse, weights, count, power, noise)
+    sure = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
+    whitening, rows = fit_whitening(passes, total)
+    prototypes, held = _prototypes(passes, given, num_classes, whitening, rows, total)
+    places, directions = held
+    evidence = Evidence(
+        _similarities(prototypes, directions, given[places]), given[places], sure[places], prototypes.prior
+    )
+    found = fit_map(evidence, total, rows)
+    tally = Tally(num_classes)
+    for at, features in passes():
+        for part, some in zip(_parts(at, num_classes), _parts(features, num_classes), strict=True):
+            tally.add(_posterior(whitening, prototypes, found, some, given[part]), given[part], sure[part])
+    return Fitted(whitening, prototypes, found, tally.noise(found, total))
 
 
-def _mean(passes: Passes, total: Callable[[Tensor], Tensor]) -> tuple[Tensor, int]:
-    sums, count = None, 0
-    for _, features in passes():
-        own = features.double().sum(0)
-        sums, count = own if sums is None else sums + own, count + len(features)
-    assert sums is not None
-    rows = int(total(torch.tensor(float(count), dtype=torch.float64)))
-    return total(sums) / rows, rows
-
-
-def _sums(
-    passes: Passes, given: Tensor, mean: Tensor, shares: Tensor, total: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
-    gram = torch.zeros(len(mean), len(mean), dtype=torch.float64)
-    cross = torch.zeros(len(mean), len(shares), dtype=torch.float64)
-    sample: list[tuple[Tensor, Tensor]] = []
-    held = 0
+def _prototypes(
+    passes: Passes, given: Tensor, num_classes: int, whitening: Whitening, rows: int, total: Total
+) -> tuple[Prototypes, tuple[Tensor, Tensor]]:
+    """Prototypes of the given classes, and places (M,) and directions (M, R) of the sample."""
+    sums = torch.zeros(num_classes, len(whitening.mean), dtype=torch.float64)
+    stride = max(1, -(-rows // max(1, min(SAMPLED, SAMPLED_CELLS // num_classes))))
+    held: list[tuple[Tensor, Tensor]] = [
+        (torch.zeros(0, dtype=torch.long), torch.zeros(0, len(whitening.mean)))
+    ]
     for places, features in passes():
-        centred = features.double() - mean
-        gram += centred.T @ centred
-        cross += centred.T @ (_onehot(given[places], len(shares)) - shares)
-        if held < SAMPLED:
-            sample.append((places, features))
-            held += len(places)
-    return total(gram), total(cross), sample
+        directions = whitening(features)
+        sums.index_add_(0, given[places], directions.double())
+        chosen = places % stride == 0
+        held.append((places[chosen], directions[chosen]))
+    counts = total(given.bincount(minlength=num_classes).double())
+    places, directions = (torch.cat(each) for each in zip(*held, strict=True))
+    return Prototypes.of(total(sums), counts), (places, directions)
 
 
-def _onehot(given: Tensor, num_classes: int) -> Tensor:
-    return torch.nn.functional.one_hot(given, num_classes).double()
-
-
-def _left_out(
-    features: Tensor,
-    given: Tensor,
-    mean: Tensor,
-    shares: Tensor,
-    inverse: Tensor,
-    weights: Tensor,
-    num_rows: int,
+def _posterior(
+    whitening: Whitening, prototypes: Prototypes, found: Map, features: Tensor, given: Tensor
 ) -> Tensor:
-    h = features.double() - mean
-    lever = ((h @ inverse) * h).sum(1, keepdim=True) + 1 / num_rows
-    y = _onehot(given, len(shares)) - shares
-    return shares + (h @ weights - lever * y) / (1 - lever).clamp_min(1e-6)
+    classes, rate = len(prototypes.prior), torch.tensor(found.rate)
+    parts = []
+    for some, labels in zip(_parts(features, classes), _parts(given, classes), strict=True):
+        similar = _similarities(prototypes, whitening(some), labels)
+        read = read_out(similar, prototypes.prior, torch.tensor(found.weights))
+        parts.append((read + log_noise(labels, classes, rate, None)).softmax(1))
+    return torch.cat(parts) if parts else torch.zeros(0, classes)
 
 
-def _map(z: Tensor, power: float) -> Tensor:
-    return ((z.clamp_min(0) + FLOOR).log() * power).softmax(1)
+def _similarities(prototypes: Prototypes, directions: Tensor, given: Tensor) -> Tensor:
+    own = torch.nn.functional.one_hot(given, len(prototypes.prior)).float()
+    return prototypes.similarities(directions, own)
 
 
-def _bayes(f: Tensor, given: Tensor, rate: float) -> Tensor:
-    seen = torch.full_like(f, rate / max(f.shape[1] - 1, 1)).scatter_(1, given[:, None], 1 - rate)
-    q = f * seen
-    return q / q.sum(1, keepdim=True)
-
-
-def _likeliest(
-    sample: list[tuple[Tensor, Tensor]],
-    given: Tensor,
-    mean: Tensor,
-    shares: Tensor,
-    inverse: Tensor,
-    weights: Tensor,
-    count: int,
-    total: Callable[[Tensor], Tensor],
-) -> tuple[float, float]:
-    scores = [_left_out(x, given[at], mean, shares, inverse, weights, count) for at, x in sample]
-    z = torch.cat(scores)
-    labels = torch.cat([given[at] for at, _ in sample])
-    best = (-float("inf"), 1.0, 0.1)
-    for power in POWERS:
-        f, rate = _map(z, power).gather(1, labels[:, None])[:, 0], 0.2
-        for _ in range(ROUNDS):
-            other = rate / max(len(shares) - 1, 1)
-            likelihood = f * (1 - rate) + (1 - f) * other
-            sums = torch.stack(
-                [(1 - f * (1 - rate) / likelihood).sum(), torch.tensor(float(len(f))), likelihood.log().sum()]
-            )
-            wrong, rows, value = total(sums.double()).tolist()
-            rate = min(max(wrong / rows, 0.001), 0.95)
-        best = max(best, (value, power, rate))
-    return best[1], best[2]
+def _parts(values: Tensor, classes: int) -> Iterator[Tensor]:
+    """Rows in parts whose probabilities take limited memory."""
+    return iter(values.split(max(1, CELLS // classes)))
