@@ -1,1 +1,28 @@
 """Check a random sample of a run's labels by hand, and certify how many of all of them are wrong."""
+
+from pencil.audit.certificate import CertificateError, verify, write_certificate
+from pencil.audit.findings import findings, sentences, suggested_looks
+from pencil.audit.labels import FrozenLabels
+from pencil.audit.record import Audit
+from pencil.audit.session import Wanted, answer, begin, current_audit, recalibrate_run, resumed
+from pencil.audit.sheet import read_sheet, texts_of, write_sheet
+
+__all__ = [
+    "Audit",
+    "CertificateError",
+    "FrozenLabels",
+    "Wanted",
+    "answer",
+    "begin",
+    "current_audit",
+    "findings",
+    "read_sheet",
+    "recalibrate_run",
+    "resumed",
+    "sentences",
+    "suggested_looks",
+    "texts_of",
+    "verify",
+    "write_certificate",
+    "write_sheet",
+]

@@ -9,6 +9,7 @@ import sys
 import click
 
 from pencil._version import __version__
+from pencil.cli.audit import audit
 from pencil.cli.bench import bench
 from pencil.cli.export import export, trusted
 from pencil.cli.index import index
@@ -39,7 +40,7 @@ def cli(context: click.Context, allow: tuple[str, ...]) -> None:
 
 
 for command in (
-    *(train, resume, evaluate, predict, labels, report, review),
+    *(train, resume, evaluate, predict, labels, report, review, audit),
     *(export, trusted, index, noise, plan, presets, bench),
 ):
     cli.add_command(command)

@@ -1,5 +1,6 @@
 """Results of a run: the model, the learned labels with their verdicts and review decisions, and the summary."""
 
+from pencil.results.audited import Audited, read_recalibration, write_audited
 from pencil.results.decisions import Decision, DecisionReader, last_entry, read_decisions, was_reviewed
 from pencil.results.environment import describe_environment
 from pencil.results.estimates import Estimates, read_estimates, write_estimates
@@ -30,6 +31,7 @@ __all__ = [
     "RELABEL",
     "REVIEW",
     "VERDICTS",
+    "Audited",
     "Decided",
     "Decision",
     "DecisionReader",
@@ -52,10 +54,12 @@ __all__ = [
     "read_decisions",
     "read_estimates",
     "read_json",
+    "read_recalibration",
     "save_labels",
     "save_model",
     "summarize",
     "was_reviewed",
+    "write_audited",
     "write_estimates",
     "write_labels",
     "writing",

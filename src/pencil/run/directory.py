@@ -9,6 +9,7 @@ labels/             given and learned labels and the rows' ids; each rank writes
 model.safetensors   the weights of the trained network; model.json describes how to build and feed it
 summary.json        the result, written last
 review.sqlite       review decisions, if pencil review was used
+audit.jsonl         the draws and answers of pencil audit; audit.json the correction that follows from them
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from pencil.algorithm import Rows, TopRows, as_distribution
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.engine import LabelLearner, fitting_method
-from pencil.estimates import RelabelCounts
+from pencil.estimates import Recalibration, RelabelCounts
 from pencil.methods import Method
 from pencil.results import (
     POSTERIOR,
@@ -28,11 +29,13 @@ from pencil.results import (
     judge,
     read_card,
     read_estimates,
+    read_recalibration,
     was_reviewed,
 )
 from pencil.results.estimates import ESTIMATES
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
+from pencil.run.posterior import kept_rows
 from pencil.stores import DenseStore, StoreChoice, rows_at_once
 
 ROUNDING = 1e-3  # tolerance for rows in half precision
@@ -52,6 +55,7 @@ class LabelTable:
         posterior_choice: The store that they were kept in.
         estimates: The noise of the labels.
         rule: The verdict rule.
+        recalibration: The correction of the probabilities by an audit; None without one.
     """
 
     class_names: tuple[str, ...]
@@ -63,14 +67,18 @@ class LabelTable:
     posterior_choice: StoreChoice
     estimates: Estimates
     rule: VerdictRule
+    recalibration: Recalibration | None = None
 
     @classmethod
-    def open(cls, directory: RunDirectory, max_false_relabels: float | None = None) -> LabelTable:
+    def open(
+        cls, directory: RunDirectory, max_false_relabels: float | None = None, *, recalibrated: bool = True
+    ) -> LabelTable:
         """Open the table of a finished run.
 
         Args:
             directory: The run.
             max_false_relabels: Replaces the share of the run's verdict rule.
+            recalibrated: Whether to correct the probabilities with the run's audit, if it has one.
         """
         directory.require_finished()
         names, config = read_card(directory.path).class_names, directory.config
@@ -85,7 +93,8 @@ class LabelTable:
         rule = config.verdict
         if max_false_relabels is not None:
             rule = replace(rule, max_false_relabels=max_false_relabels)
-        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule)
+        correction = read_recalibration(directory.path) if recalibrated else None
+        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule, correction)
 
     def __len__(self) -> int:
         return self.saved.num_rows
@@ -135,6 +144,12 @@ class LabelTable:
             counts.add(given, best.values, candidate)
         return self.rule.thresholds(counts)
 
+    @property
+    def described_rule(self) -> dict[str, Any]:
+        """The settings that the verdicts depend on, as plain values."""
+        correction = None if self.recalibration is None else asdict(self.recalibration)
+        return {**asdict(self.rule), "recalibration": correction}
+
     def _saved_chunks(self) -> Iterator[SavedRows]:
         row_width = self.posterior_choice.make(0, len(self.class_names)).row_width
         return self.posterior.chunks(rows_at_once(row_width))
@@ -153,7 +168,19 @@ class LabelTable:
 
     def _posterior(self, saved: SavedRows) -> Rows:
         rows = _gathered(self.posterior_choice, saved, len(self.class_names))
-        return self._checked(rows, saved, self.posterior.folder)
+        rows = self._checked(rows, saved, self.posterior.folder)
+        return rows if self.recalibration is None else self._corrected(rows, saved.given.hard)
+
+    def _corrected(self, rows: Rows, given: Tensor) -> Rows:
+        """The rows as the audit corrects them; cut rows are made whole a few at a time, and cut again."""
+        assert self.recalibration is not None
+        if not isinstance(rows, TopRows):
+            return self.recalibration(rows, given)
+        parts = []
+        for places in torch.arange(len(rows)).split(rows_at_once(rows.num_classes)):
+            whole = self.recalibration(rows[places].dense(), given[places])
+            parts.append(kept_rows(whole, given[places], self.posterior_choice))
+        return _joined(parts, rows.num_classes)
 
     def _belief(self, saved: SavedRows) -> Rows:
         """The distributions that the method derives from stored rows."""
@@ -177,6 +204,14 @@ def _gathered(choice: StoreChoice, saved: SavedRows, width: int) -> Rows:
     for key, value in store.state().items():
         value.copy_(saved.rows[key])
     return store.gather(torch.arange(len(saved.ids)))
+
+
+def _joined(parts: Sequence[Rows], num_classes: int) -> TopRows:
+    cut = [part for part in parts if isinstance(part, TopRows)]
+    classes, values, rest = (
+        torch.cat([getattr(part, name) for part in cut]) for name in ("classes", "values", "rest")
+    )
+    return TopRows(classes, values, rest, num_classes)
 
 
 def _kept_store(directory: RunDirectory, estimates: Estimates) -> StoreChoice:

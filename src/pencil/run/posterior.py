@@ -17,7 +17,7 @@ from torch import Tensor
 from pencil.algorithm import Rows, TopRows
 from pencil.config import RunConfig
 from pencil.engine import Training, network_features
-from pencil.estimates import Fitted, NoiseEstimate, Passes, fit
+from pencil.estimates import NoiseEstimate, Passes, fit
 from pencil.methods import Method
 from pencil.results.estimates import Source
 from pencil.stores import DenseStore, RowStore, StoreChoice, choose_store, free_memory, rows_at_once
@@ -130,13 +130,13 @@ def _posterior(
         for part, some in zip(
             places.split(rows_at_once(classes)), features.split(rows_at_once(classes)), strict=True
         ):
-            rows.scatter(part, _kept(fitted, some, hard[part], choice))  # type: ignore[arg-type]  # of the store's kind
+            found = kept_rows(fitted.posterior(some, hard[part]), hard[part], choice)
+            rows.scatter(part, found)  # type: ignore[arg-type]  # of the store's kind
     return Posterior(rows, choice, fitted.noise, source)
 
 
-def _kept(fitted: Fitted, features: Tensor, given: Tensor, choice: StoreChoice) -> Rows:
-    """The rows as the store keeps them; a cut row always keeps the probability of the given class."""
-    whole = fitted.posterior(features, given)
+def kept_rows(whole: Tensor, given: Tensor, choice: StoreChoice) -> Rows:
+    """Rows (B, C) as the store keeps them; a cut row always keeps the probability of the given class (B,)."""
     if choice.k is None or not choice.keeps_top(whole.shape[1]):
         return whole
     first = whole.scatter(1, given[:, None], 2.0).topk(choice.k, dim=1).indices

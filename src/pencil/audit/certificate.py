@@ -1,0 +1,128 @@
+"""The certificate of an audit: a JSON file that contains everything needed to recompute its statements."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pencil._version import __version__
+from pencil.audit.draw import looks
+from pencil.audit.findings import findings, sentences
+from pencil.audit.labels import FrozenLabels
+from pencil.audit.record import Answer, Audit, Draw, Plan
+from pencil.errors import RunError
+from pencil.reading import JSON_BYTES, read_bytes
+from pencil.results import writing
+
+FORMAT = "pencil audit certificate 1"
+CHECKSUM = "checksum"
+
+
+class CertificateError(RunError):
+    """A certificate that does not hold."""
+
+
+class _Contents(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: str
+    written_by: str
+    statements: list[str]
+    findings: dict[str, Any]
+    plan: Plan
+    draws: list[Draw]
+    answers: list[Answer]
+    checksum: str
+
+
+def write_certificate(path: Path, audit: Audit) -> dict[str, Any]:
+    """Write the certificate of an audit and return its contents."""
+    found = findings(audit)
+    contents: dict[str, Any] = {
+        "format": FORMAT,
+        "written_by": f"pencil {__version__}",
+        "statements": sentences(audit, found),
+        "findings": found,
+        "plan": audit.plan.model_dump(mode="json"),
+        "draws": [draw.model_dump(mode="json") for draw in audit.draws],
+        "answers": [answer.model_dump(mode="json") for answer in audit.answers],
+    }
+    contents[CHECKSUM] = checksum(contents)
+    with writing(path, ".json") as partial:
+        partial.write_text(json.dumps(contents, indent=1) + "\n", encoding="ascii")
+    return contents
+
+
+def checksum(contents: dict[str, Any]) -> str:
+    """SHA-256 of all other fields, as JSON with sorted keys and without spaces."""
+    rest = {name: value for name, value in contents.items() if name != CHECKSUM}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def verify(path: Path, labels: FrozenLabels | None = None) -> dict[str, Any]:
+    """Recompute a certificate from its own contents, and compare it with the labels of its run if they are given.
+
+    Returns:
+        The contents of the certificate.
+
+    Raises:
+        CertificateError: Something was altered, or the labels are others.
+    """
+    text = read_bytes(path, limit=JSON_BYTES, error=CertificateError)
+    try:
+        parsed = _Contents.model_validate_json(text)
+        contents: dict[str, Any] = json.loads(text)
+        computed = checksum(contents)
+    except (ValidationError, ValueError, RecursionError) as error:
+        raise _rejected(path, f"it is not a certificate ({str(error).splitlines()[0][:200]})") from error
+    if parsed.format != FORMAT:
+        raise _rejected(path, f"its format is {parsed.format[:80]!r}, not {FORMAT!r}")
+    if computed != parsed.checksum:
+        raise _rejected(path, "its checksum does not match its contents")
+    problem = _problem(Audit(parsed.plan, parsed.draws, parsed.answers), contents, labels)
+    if problem is not None:
+        raise _rejected(path, problem)
+    return contents
+
+
+def _rejected(path: Path, problem: str) -> CertificateError:
+    return CertificateError(f"{path}: rejected, {problem}; ask for the original, or audit the run again")
+
+
+def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None) -> str | None:
+    """Why a certificate does not hold; None if it does."""
+    items = audit.items
+    if not audit.draws or sum(audit.draws[-1].counts.values()) != sum(item.again is None for item in items):
+        return "it does not list the labels that were drawn"
+    try:
+        drawn = looks(audit.plan.seed, audit.plan.sizes, [draw.counts for draw in audit.draws])
+        if drawn != [item.look for item in items]:
+            return "the labels are not those that the seed draws"
+        if any(answer.look not in range(1, len(items) + 1) for answer in audit.answers):
+            return "it answers labels that were not drawn"
+        found = findings(audit)
+        if json.loads(json.dumps(found)) != contents["findings"]:
+            return "its counts or bounds do not follow from its answers"
+        if sentences(audit, found) != contents["statements"]:
+            return "its statements do not follow from its answers"
+    except (KeyError, IndexError, ValueError, ZeroDivisionError, StopIteration) as error:
+        return f"its parts do not fit together ({type(error).__name__})"
+    return None if labels is None else changes(audit, labels)
+
+
+def changes(audit: Audit, labels: FrozenLabels) -> str | None:
+    """How the labels or the rule differ from those that an audit is about; None if they are the same."""
+    plan = audit.plan
+    if labels.rule != plan.rule:
+        old, new = (json.dumps(rule, sort_keys=True) for rule in (plan.rule, labels.rule))
+        return f"the verdict rule of the run is {new} now, and was {old} in the audit"
+    if labels.fingerprint != plan.labels:
+        return "the labels of the run are not those of the audit"
+    if labels.items([item.look for item in audit.items], plan.seed) != audit.items:
+        return "the rows of the run are not those of the audit"
+    return None

@@ -1,0 +1,136 @@
+"""The labels that an audit is about: read once, with a fingerprint that detects any change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pencil.algorithm import TopRows
+from pencil.audit.bounds import allowed, checks_needed
+from pencil.audit.draw import Look, shuffled
+from pencil.audit.record import Item, Threshold
+from pencil.results import VERDICTS, Judged
+from pencil.run import LabelTable
+
+CHOICES = 3  # classes offered for a label, among them the given and the suggested one
+SETS = 8  # nested sets of the fixed sequence
+ROOM = 1.5  # the strictest set holds about this many times the checks that it needs without an error
+
+
+@dataclass(frozen=True)
+class FrozenLabels:
+    """The labels of all rows of a run, without review decisions. Arrays have one entry per row.
+
+    Attributes:
+        table: The table they come from.
+        names: The class names as text.
+        fingerprint: SHA-256 of ids, given and suggested classes, and verdicts.
+        verdict: Index into ``VERDICTS``.
+        confidence: The probability that the suggestion is right.
+        p_wrong: The probability that the given label is wrong.
+    """
+
+    table: LabelTable
+    names: tuple[str, ...]
+    fingerprint: str
+    verdict: NDArray[np.int8]
+    confidence: NDArray[np.float32]
+    p_wrong: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, table: LabelTable) -> FrozenLabels:
+        """Read all labels of a table."""
+        digest, columns = hashlib.sha256(), []
+        for judged in table.chunks(decided=False):
+            _add(digest, judged)
+            parts = (judged.verdict.to(torch.int8), judged.confidence.float(), judged.p_wrong.float())
+            columns.append([part.numpy() for part in parts])
+        verdict, confidence, p_wrong = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        names = tuple(map(plain, table.class_names))
+        return cls(table, names, digest.hexdigest(), verdict, confidence, p_wrong)
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The settings that the verdicts depend on."""
+        return self.table.described_rule
+
+    def rows_of(self, stratum: str) -> NDArray[np.int64]:
+        """The rows with a verdict, ascending."""
+        return np.flatnonzero(self.verdict == VERDICTS.index(stratum))
+
+    def mean_p_wrong(self, stratum: str) -> float:
+        """The mean probability of a wrong given label among the rows with a verdict; 0 if there are none."""
+        rows = self.rows_of(stratum)
+        return float(self.p_wrong[rows].mean(dtype=np.float64)) if len(rows) else 0.0
+
+    def items(self, looks: Sequence[Look], seed: int) -> list[Item]:
+        """The labels that some looks show."""
+        rows = {name: self.rows_of(name) for name in {look.stratum for look in looks}}
+        return [self._item(look, int(rows[look.stratum][look.place]), seed) for look in looks]
+
+    def _item(self, look: Look, row: int, seed: int) -> Item:
+        judged = self.table.undecided(row)
+        given, suggested = (self.names[int(label[0])] for label in (judged.given, judged.suggested))
+        return Item(
+            **look._asdict(),
+            row=row,
+            id=plain(judged.ids[0]),
+            given=given,
+            suggested=suggested,
+            confidence=float(self.confidence[row]),
+            p_wrong=float(self.p_wrong[row]),
+            choices=shuffled(self._choices(judged), seed, "choices", look.number),
+        )
+
+    def _choices(self, judged: Judged) -> list[str]:
+        """The given and the suggested class and the next most likely ones, in the order of the classes."""
+        belief = judged.distribution
+        whole = (belief.dense() if isinstance(belief, TopRows) else belief)[0].clone()
+        whole[judged.given[0]] = whole[judged.suggested[0]] = 2.0
+        best = whole.sort(descending=True, stable=True).indices[:CHOICES].sort().values
+        return [self.names[label] for label in best.tolist()]
+
+
+def plain(text: str) -> str:
+    """Text that any file can hold: bytes of a name that are no text are written as escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def nested_sets(
+    confidence: NDArray[np.float32], checked: int, alpha: float, max_error: float
+) -> list[Threshold]:
+    """The thresholds of the fixed sequence, from strict to loose; the last set holds all rows.
+
+    A set can only be certified if enough of the sample falls into it, so the strictest set follows from the sample's
+    size. All sets are fixed before the first answer.
+
+    Args:
+        confidence: (N,) of the relabelled rows.
+        checked: The number of labels to check.
+        alpha: The risk.
+        max_error: The share of errors to certify.
+    """
+    size = len(confidence)
+    if not size:
+        return []
+    needed = checks_needed(size, alpha, allowed(size, max_error))
+    first = min(1.0, ROOM * needed / max(checked, 1))
+    ordered = np.sort(confidence)[::-1]
+    ends = np.unique(np.ceil(size * np.linspace(first, 1.0, SETS)).astype(int))
+    sets = {float(ordered[end - 1]): 0 for end in ends if end}
+    return [Threshold(confidence=least, size=int((confidence >= least).sum())) for least in sets]
+
+
+def _add(digest: Any, judged: Judged) -> None:
+    """Add rows to a fingerprint; every part has a length that is fixed or written before it."""
+    names = [name.encode("utf-8", "surrogateescape") for name in judged.ids]
+    digest.update(np.array([len(name) for name in names], "<i8").tobytes())
+    digest.update(b"".join(names))
+    for values in (judged.given, judged.suggested, judged.verdict):
+        digest.update(values.numpy().astype("<i8").tobytes())

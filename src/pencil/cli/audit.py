@@ -1,0 +1,234 @@
+"""``pencil audit``: check a random sample of labels by hand, and certify how many of all of them are wrong."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pencil.cli.options import Share, as_json, changed_data_option, max_false_relabels_option
+from pencil.cli.output import print_json, print_text, say
+from pencil.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pencil.audit import Audit, FrozenLabels, Wanted
+    from pencil.run import RunDirectory
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--what",
+    type=click.Choice(["relabels", "all"]),
+    help="The labels to audit: the changed ones, or a sample of all labels. [default: relabels]",
+)
+@click.option("--looks", type=click.IntRange(1), help="How many labels to check. [default: 100]")
+@click.option(
+    "--bound",
+    type=click.Choice(["exact", "live"]),
+    help="exact: one statement after the last answer. live: a statement after every answer, so you may stop at any "
+    "time; it needs a few more checks. Fixed when the audit begins. [default: exact]",
+)
+@click.option("--max-error", type=Share(), help="The share of errors to certify. [default: 5%]")
+@click.option("--confidence", type=Share(), help="How sure the statements are. [default: 95%]")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the draw. [default: random, and recorded]")
+@click.option("--new", is_flag=True, help="Begin another audit, although RUN has one.")
+@click.option(
+    "--csv", "sheet", type=click.Path(path_type=Path), help="Write the sample to this file to fill in."
+)
+@click.option("--answers", type=click.Path(path_type=Path), help="Read the answers from the filled-in file.")
+@click.option("--auditor", help="Your name in the certificate. [default: the user name]")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the certificate to this .json file.")
+@click.option(
+    "--recalibrate",
+    is_flag=True,
+    help="Correct RUN's probabilities with the answers where they contradict them (--what all).",
+)
+@click.option(
+    "--verify",
+    type=click.Path(path_type=Path),
+    help="Recompute a certificate, and compare it with RUN if given.",
+)
+@max_false_relabels_option
+@changed_data_option
+@as_json
+def audit(
+    run: Path | None,
+    what: Any,
+    looks: int | None,
+    bound: Any,
+    max_error: float | None,
+    confidence: float | None,
+    seed: int | None,
+    new: bool,
+    sheet: Path | None,
+    answers: Path | None,
+    auditor: str | None,
+    out: Path | None,
+    recalibrate: bool,
+    verify: Path | None,
+    max_false_relabels: float | None,
+    changed_data: bool,
+    json_: bool,
+) -> None:
+    """Check a random sample of RUN's changed labels, and certify how many of all of them are wrong.
+
+    First write the sample (--csv), fill in its column "answer", and read it back (--answers). The file does not show
+    which label is given or suggested. --out writes a certificate that anyone can recompute with --verify.
+    """
+    from pencil.audit import Wanted
+    from pencil.run import RunDirectory
+
+    if verify is not None:
+        _verify(verify, run, max_false_relabels, json_)
+        return
+    if run is None:
+        raise ConfigError("RUN is missing; give the folder of a run, or --verify FILE")
+    alpha = None if confidence is None else _risk(confidence)
+    wanted = Wanted(what=what, bound=bound, looks=looks, seed=seed, alpha=alpha, max_error=max_error)
+    directory = RunDirectory.open(run)
+    labels = _labels(directory, max_false_relabels)
+    begun = _open(directory, labels, wanted, new=new, begin_now=sheet is not None)
+    if begun is None:
+        _propose(run, labels, wanted, json_)
+        return
+    done: dict[str, Any] = {}
+    if answers is not None:
+        begun = _read(directory, begun, labels, answers, auditor or getpass.getuser())
+    if sheet is not None:
+        done["csv"] = _write(directory, begun, sheet, changed_data)
+    if out is not None:
+        done["certificate"] = _certify(begun, out)
+    if recalibrate:
+        done["recalibration"] = _recalibrate(directory, begun)
+    _show(run, begun, done, json_)
+
+
+def _risk(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ConfigError(f"--confidence: {confidence:g} must be above 0 and below 1; use 95%, for example")
+    return round(1 - confidence, 12)
+
+
+def _labels(directory: RunDirectory, max_false_relabels: float | None) -> FrozenLabels:
+    from pencil.audit import FrozenLabels
+    from pencil.run import LabelTable
+
+    return FrozenLabels.of(LabelTable.open(directory, max_false_relabels))
+
+
+def _verify(file: Path, run: Path | None, max_false_relabels: float | None, json_: bool) -> None:
+    from pencil.audit import verify
+    from pencil.run import RunDirectory
+
+    labels = None if run is None else _labels(RunDirectory.open(run), max_false_relabels)
+    contents = verify(file, labels)
+    compared = "" if run is None else f" and matches {run}"
+    if json_:
+        print_json({"verified": True, "run": None if run is None else str(run), **_statements(contents)})
+        return
+    say(f"{file}: verified, it follows from its answers{compared}")
+    for sentence in contents["statements"]:
+        print_text(sentence)
+
+
+def _statements(contents: dict[str, Any]) -> dict[str, Any]:
+    return {name: contents[name] for name in ("statements", "findings")}
+
+
+def _open(
+    directory: RunDirectory, labels: FrozenLabels, wanted: Wanted, *, new: bool, begin_now: bool
+) -> Audit | None:
+    """The run's audit, or a new one; None if there is none and nothing asks to begin."""
+    from pencil.audit import begin, current_audit, resumed
+
+    known = current_audit(directory)
+    if known is not None and not new:
+        return resumed(directory, known, labels, wanted)
+    return begin(directory, labels, wanted) if begin_now else None
+
+
+def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool) -> None:
+    """Say what could be audited, and how."""
+    from pencil.audit import suggested_looks
+    from pencil.audit.session import ALPHA, MAX_ERROR
+
+    alpha = ALPHA if wanted.alpha is None else wanted.alpha
+    limit = MAX_ERROR if wanted.max_error is None else wanted.max_error
+    size = len(labels.rows_of("relabel"))
+    needed = suggested_looks(size, alpha, limit)
+    if json_:
+        print_json({"run": str(run), "audit": None, "changed": size, "checks_needed": needed})
+        return
+    print_text(
+        f"{size:,} changed labels; {needed:,} checks without an error certify {100 * limit:g} %\n"
+        f"begin with: pencil audit {shlex.quote(str(run))} --csv sample.csv"
+    )
+
+
+def _read(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Path, auditor: str) -> Audit:
+    from pencil.audit import answer, read_sheet
+
+    return answer(directory, begun, list(read_sheet(file, begun, labels.names)), auditor)
+
+
+def _write(directory: RunDirectory, begun: Audit, file: Path, changed_data: bool) -> str:
+    from pencil.audit import texts_of, write_sheet
+
+    if file.resolve() == Path(directory.config.data.path).expanduser().resolve():
+        raise ConfigError(f"--csv {file}: that is the data itself; choose another file")
+    count = write_sheet(file, begun, texts_of(directory, changed_data=changed_data))
+    say(
+        f"{file}: {count:,} lines; fill in the column answer with a class name, a, b or c, or ? if you cannot tell"
+    )
+    return str(file)
+
+
+def _certify(begun: Audit, file: Path) -> str:
+    from pencil.audit import write_certificate
+
+    if not begun.answered or (begun.plan.bound == "exact" and not begun.is_complete):
+        raise ConfigError(
+            f"--out {file}: there is nothing to certify yet; answer all labels of the sample first (--answers FILE)"
+        )
+    write_certificate(file, begun)
+    say(f"{file}: certificate; anyone can recompute it with: pencil audit --verify {shlex.quote(str(file))}")
+    return str(file)
+
+
+def _recalibrate(directory: RunDirectory, begun: Audit) -> dict[str, Any] | None:
+    from pencil.audit import recalibrate_run
+
+    correction = recalibrate_run(directory, begun)
+    if correction is None:
+        say("the answers do not contradict the estimated probabilities; they stay as they are")
+        return None
+    say(
+        "the answers contradict the estimated probabilities; labels, report and review use corrected ones from now on"
+    )
+    return asdict(correction)
+
+
+def _show(run: Path, begun: Audit, done: dict[str, Any], json_: bool) -> None:
+    from pencil.audit import findings, sentences
+
+    found = findings(begun)
+    said = sentences(begun, found)
+    plan = begun.plan
+    if json_:
+        about = {
+            "run": str(run),
+            "what": plan.what,
+            "bound": plan.bound,
+            "seed": plan.seed,
+            "sizes": plan.sizes,
+        }
+        print_json({**about, "statements": said, "findings": found, **done})
+        return
+    print_text(f"{found['answered']:,} of {found['looks']:,} looks answered")
+    for sentence in said:
+        print_text(sentence)

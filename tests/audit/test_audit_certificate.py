@@ -1,0 +1,136 @@
+"""Certificates: recomputed from their own contents, and rejected whatever is altered."""
+
+import json
+
+import pytest
+
+from pencil.audit import CertificateError, FrozenLabels, Wanted, answer, begin, verify, write_certificate
+from pencil.audit.certificate import checksum
+from pencil.run import LabelTable
+from support.audits import true_label
+
+
+@pytest.fixture
+def certificate(run, labels, truth, tmp_path):
+    audit = begin(run, labels, Wanted(looks=20, seed=5))
+    done = answer(run, audit, [(item.number, true_label(truth, item)) for item in audit.items], "ann")
+    write_certificate(tmp_path / "c.json", done)
+    return tmp_path / "c.json"
+
+
+def test_a_certificate_verifies_alone_and_with_its_run(certificate, labels):
+    alone, beside = verify(certificate), verify(certificate, labels)
+    assert alone == beside
+    assert alone["statements"][0].startswith("of ")
+    assert alone["plan"]["seed"] == 5
+
+
+def paths(value, path=()):
+    """The paths of all values in nested lists and dictionaries."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from paths(part, (*path, name))
+    elif isinstance(value, list):
+        for place, part in enumerate(value[:3]):
+            yield from paths(part, (*path, place))
+    else:
+        yield path
+
+
+def altered(value):
+    if isinstance(value, bool) or value is None:
+        return not value
+    return value + 1 if isinstance(value, int | float) else f"{value}x"
+
+
+def change(contents, path):
+    """The contents with another value at a path."""
+    copy = json.loads(json.dumps(contents))
+    part = copy
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = altered(part[path[-1]])
+    return copy
+
+
+def test_every_altered_value_is_rejected(certificate):
+    contents = json.loads(certificate.read_text())
+    tried = 0
+    for path in paths(contents):
+        certificate.write_text(json.dumps(change(contents, path)))
+        with pytest.raises(CertificateError, match="rejected"):
+            verify(certificate)
+        tried += 1
+    assert tried > 80
+
+
+NOT_RECOMPUTED = {
+    "written_by",
+    "at",
+    "auditor",
+    "id",
+    "row",
+    "rule",
+    "labels",
+    "versions",
+    "p_wrong",
+    "choices",
+}
+"""What only the checksum, or a comparison with the run, protects."""
+
+
+def test_a_forger_who_also_renews_the_checksum_is_found_by_recomputing(certificate, labels):
+    contents = json.loads(certificate.read_text())
+    for path in paths(contents):
+        forged = change(contents, path)
+        forged["checksum"] = checksum(forged)
+        certificate.write_text(json.dumps(forged))
+        if path == ("checksum",) or NOT_RECOMPUTED & set(path) or path[0] == "answers":
+            continue
+        if path[0] == "draws" and path[-1] in ("given", "confidence"):
+            continue  # do not matter for these statements; compared with the run below
+        if path[-1] in ("mean_p_wrong", "relabel") and "mean_p_wrong" in path:
+            continue
+        with pytest.raises(CertificateError):
+            verify(certificate)
+    for path in (("draws", 0, "items", 0, "id"), ("draws", 0, "items", 1, "given"), ("plan", "labels")):
+        forged = change(contents, path)
+        forged["checksum"] = checksum(forged)
+        certificate.write_text(json.dumps(forged))
+        with pytest.raises(CertificateError, match="not those of the audit"):
+            verify(certificate, labels)
+
+
+def test_a_flattering_answer_must_change_the_statement(certificate):
+    contents = json.loads(certificate.read_text())
+    items = contents["draws"][0]["items"]
+    wrong = next(place for place, item in enumerate(items) if item["again"] is None)
+    contents["answers"][wrong]["label"] = items[wrong]["given"]
+    contents["checksum"] = checksum(contents)
+    certificate.write_text(json.dumps(contents))
+    with pytest.raises(CertificateError, match="do not follow from its answers"):
+        verify(certificate)
+
+
+def test_another_rule_is_rejected(certificate, run):
+    with pytest.raises(CertificateError, match="the verdict rule of the run is"):
+        verify(certificate, FrozenLabels.of(LabelTable.open(run, 0.0)))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "nothing", '{"format": NaN}', "[" * 100_000, '{"checksum": "\\ud800"}']
+)
+def test_other_files_are_rejected_in_one_line(tmp_path, text):
+    file = tmp_path / "c.json"
+    file.write_text(text)
+    with pytest.raises(CertificateError, match=r"^[^\n]+$"):
+        verify(file)
+
+
+def test_huge_counts_are_rejected_at_once(certificate):
+    contents = json.loads(certificate.read_text())
+    contents["draws"][0]["counts"]["relabel"] = 10**15
+    contents["checksum"] = checksum(contents)
+    certificate.write_text(json.dumps(contents))
+    with pytest.raises(CertificateError, match="does not list the labels"):
+        verify(certificate)
