@@ -1,7 +1,7 @@
 """How many errors a reviewer finds in how many looks, by the order of the rows.
 
     python benchmarks/review_orders.py --json                # continues benchmarks/results/review_orders.jsonl
-    python benchmarks/review_orders.py --json --quick        # one problem, about a minute
+    python benchmarks/review_orders.py --json --quick        # one problem and seed, about a minute
     python benchmarks/review_orders.py --draw                # the figure of the documentation from the results
 
 The problems are those of ``answers_grid``: features with given labels of known error. A simulated reviewer looks at the
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def quick() -> list[Line]:
-    """One seed of the smallest problem."""
+    """One seed of the first problem."""
     return [measured(made(*which, SEEDS[0])) for which in QUICK]
 
 

@@ -8,7 +8,9 @@ from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
 from pencil.errors import ConfigError, PencilError
+from pencil.results.audited import AUDITED
 from pencil.results.decisions import FIRST, REVIEW_FILE
+from pencil.results.estimates import ESTIMATES
 from pencil.results.judged import verdict_of
 from pencil.review.database import Database
 from pencil.review.history import Choice, Entry, History, OvertakenError, Who
@@ -33,7 +35,7 @@ RECENT = 20  # decisions in the list of recent decisions
 LOOKS = 100  # looks of the forecast
 STOP_BELOW = 5.0  # errors expected in that many looks
 FARTHEST = 100_000  # looks ahead to find the moment to stop
-SOURCES = ("estimates.json", "audit.json")  # files of a run that decide the order
+SOURCES = (ESTIMATES, AUDITED)  # files of a run that change with its probabilities
 
 
 class Session(Protocol):

@@ -102,7 +102,10 @@ function element(tag, name, text) {
   made.textContent = text;
   return made;
 }
-const percent = (share) => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + " %";
+function percent(share) {
+  const nearlyAll = share >= 0.995 && share < 1;  // never rounded to 100 %
+  return (nearlyAll ? Math.min(99.9, 100 * share) : 100 * share).toFixed(share < 0.0995 || nearlyAll ? 1 : 0) + " %";
+}
 
 function showProgress(progress) {
   $("done").max = Math.max(1, progress.total);
@@ -193,6 +196,7 @@ async function show(answer) {
   $("note").hidden = true;
   $("item").hidden = page.grid;
   $("grid").hidden = !page.grid;
+  $("toggle").querySelector("span").textContent = page.grid ? "One by one" : "Grid";
   await (page.grid ? showGrid(page.items) : showItem(page.item));
   page.ready = true;  // for a decision
   if (document.activeElement !== $("reviewer")) (page.grid ? $("tiles") : $("item")).focus({ preventScroll: true });
