@@ -18,7 +18,7 @@ from pencil.results import VerdictRule
 from pencil.results.judged import RELABEL, judge_all
 
 AUDITED = 100  # random rows that a person judges
-AUDITS = 10  # independent audits, averaged
+AUDITS = 5  # independent audits, averaged
 ASKED = (5, 10)  # shares of false relabels, in percent
 BATCH = 2048
 Line = dict[str, Any]

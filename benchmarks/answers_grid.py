@@ -1,18 +1,20 @@
 """The problems of ``answers``: data sets as features, with given labels of known error.
 
-CUB-200: all 5,994 training rows. CIFAR-10 and CIFAR-100: 10,000 of the 50,000 training rows, drawn by seed. The noise
-is drawn by seed too, so that labels given by people differ between seeds through their rows. Imbalanced problems keep
-n_c = 10^(-c/(C - 1)) of the rows of true class c: the first class has ten times as many as the last.
+CUB-200: all 5,994 training rows. CIFAR-100: 10,000 of the 50,000 training rows, drawn by seed. CIFAR-10: every fifth of
+the 50,000, the same for all seeds, so that labels given by people there are measured with the first seed only. The
+noise is drawn by seed. Imbalanced problems keep 10^(-c/(C - 1)) of the rows of true class c: the first class has ten
+times as many as the last.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from common import data_folder
 from torch import Tensor
@@ -21,8 +23,10 @@ from pencil.bench import Grid
 from pencil.config import RunConfig
 from pencil.data import Examples
 from pencil.run import prepare_examples
+from pencil.stores import GivenLabels
 
 GRIDS = Path(__file__).parent / "grids"
+CLEAN = {"kind": "symmetric", "rate": 0.0}
 SETS = ("cub", "cifar10", "cifar100")
 Table = dict[str, Any]
 
@@ -33,7 +37,7 @@ class Noise:
 
     Attributes:
         name: Its name.
-        settings: ``data.noise`` of a run.
+        settings: ``data.noise`` of a run; for people the column of CIFAR-N.
         near_uniform: Whether an error falls on all other classes about equally; clean labels count.
         imbalanced: Whether classes have 1:10 rows.
         people: Whether people made the errors.
@@ -82,7 +86,7 @@ def noises(data: str) -> list[Noise]:
     symmetric = [_rate("symmetric", percent, near_uniform=True) for percent in (10, 20, 40, 60)]
     structured = "cifar10" if data == "cifar10" else "circular"
     return [
-        Noise("clean", {"kind": "symmetric", "rate": 0.0}, near_uniform=True),
+        Noise("clean", CLEAN, near_uniform=True),
         *symmetric,
         *(_rate(structured, percent) for percent in (20, 40)),
         _rate("instance", 40, near_uniform=True),
@@ -98,41 +102,52 @@ def _rate(kind: str, percent: int, *, near_uniform: bool = False) -> Noise:
 
 def _people(data: str) -> list[Noise]:
     columns = {"cifar10": ("aggre_label", "random_label1", "worse_label"), "cifar100": ("noisy_label",)}
-    path = data_folder() / "cifar" / f"{data}n.npz"
     names = {"random_label1": "people_random1", "noisy_label": "people"}
     return [
-        Noise(
-            names.get(column, f"people_{column.removesuffix('_label')}"),
-            {"kind": "file", "path": str(path), "key": column},
-            people=True,
-        )
+        Noise(names.get(column, f"people_{column.removesuffix('_label')}"), {"column": column}, people=True)
         for column in columns.get(data, ())
     ]
 
 
-def available() -> Iterator[str]:
-    """The sets whose files are here; a message on stderr names the others."""
-    import sys
+def people_labels(data: str, column: str, rows: Tensor) -> Tensor:
+    """(N,) the labels that people gave to these official training rows."""
+    with np.load(data_folder() / "cifar" / f"{data}n.npz") as arrays:
+        return torch.from_numpy(arrays[column].astype(np.int64))[rows]
 
+
+def official_rows(data: str, examples: Examples) -> Tensor:
+    """(N,) the numbers of the rows in the official training set."""
+    numbers = torch.tensor([int(name) for name in examples.ids])
+    with np.load(files()[data]) as arrays:
+        return torch.from_numpy(arrays["rows"])[numbers] if "rows" in arrays else numbers
+
+
+def files() -> dict[str, Path]:
+    """The file of each set."""
     folder = data_folder()
-    files = {
+    return {
         "cub": folder / "cub" / "cub200_2011_lite0_224_feat.npz",
         "cifar10": Path(os.environ.get("CIFAR10_FEATURES", "CIFAR10_FEATURES is not set")),
         "cifar100": folder / "cifar" / "cifar100_lite0_128_pca384.npz",
     }
-    for name in SETS:
-        if files[name].is_file():
-            yield name
-        else:
-            print(f"{name} is skipped: no file {files[name]}", file=sys.stderr)
+
+
+def available() -> list[str]:
+    """The sets whose files are here; a message on stderr names the others."""
+    for name, path in files().items():
+        if not path.is_file():
+            print(f"{name} is skipped: no file {path}", file=sys.stderr)
+    return [name for name, path in files().items() if path.is_file()]
 
 
 def problem(data: str, noise: Noise, seed: int) -> Problem:
     """Read the rows and draw the noise."""
     table = method_config(data, "cross_entropy", seed).table()
-    table["data"] |= {"noise": noise.settings, "validation": 0.0}
-    config = RunConfig.of(table)
-    examples = prepare_examples(config.data, seed).train
+    table["data"] |= {"noise": CLEAN if noise.people else noise.settings, "validation": 0.0}
+    examples = prepare_examples(RunConfig.of(table).data, seed).train
+    if noise.people:
+        labels = people_labels(data, noise.settings["column"], official_rows(data, examples))
+        examples = replace(examples, labels=GivenLabels.of(labels, examples.num_classes))
     assert examples.reference is not None
     if noise.imbalanced:
         examples = examples.subset(imbalanced_rows(examples.reference, examples.num_classes, seed))

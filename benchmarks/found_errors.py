@@ -1,6 +1,6 @@
 """Real errors in public labels, found by pencil and checked by people.
 
-    python benchmarks/cifar10_lite0.py CIFAR10 FEATURES.npz        # once; then export CIFAR10_FEATURES=FEATURES.npz
+    python benchmarks/cifar10_lite0.py CIFAR10 FEATURES.npz --every 5  # once; then export CIFAR10_FEATURES=FEATURES.npz
     python benchmarks/found_errors.py --write                      # CIFAR-10's test labels against the votes of people
     python benchmarks/found_errors.py --show trec --looks 50       # the first 50 rows, to judge by eye
     python benchmarks/found_errors.py --show cifar10 --looks 200 --rejected --sheet FILE.png
