@@ -150,19 +150,19 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 def test_figures_are_the_reports_as_svg(trained):
     run = pencil.open_run(trained)
-    assert list(run.figures) == ["verdicts", "confidence", "changes", "accuracy", "transition"]
+    assert list(run.figures) == ["verdicts", "by_class", "transition", "p_wrong", "changes", "accuracy"]
     for name in run.figures:
         drawn = ElementTree.fromstring(run.figure(name)._repr_svg_())
         assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
         assert drawn.find("{http://www.w3.org/2000/svg}style") is not None
-    with pytest.raises(ConfigError, match="figure: 'curves' is unknown; use verdicts, confidence, changes"):
+    with pytest.raises(ConfigError, match="figure: 'curves' is unknown; use verdicts, by_class, transition"):
         run.figure("curves")
 
 
 def test_html_is_short_and_says_what_was_found(trained):
     page = pencil.open_run(trained)._repr_html_()
     assert_harmless(page)
-    assert "labels seem wrong." in page
+    assert "labels seem wrong (" in page
     assert "Test accuracy" in page
     assert len(page) < 20_000
 

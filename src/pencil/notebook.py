@@ -141,7 +141,7 @@ class Run:
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """The report's charts by name: verdicts, confidence, changes, accuracy, transition."""
+        """The report's charts by name: verdicts, by_class, transition, p_wrong, changes, accuracy."""
         return figures(self._report)
 
     def figure(self, name: str) -> Figure:

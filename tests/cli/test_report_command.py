@@ -26,6 +26,7 @@ def test_everything_at_once_as_json(main_program, finished, tmp_path):
     assert told["markdown"] == str(tmp_path / "a.md")
     assert set(told["figures"]) == {str(file) for file in (tmp_path / "charts").iterdir()}
     assert told["examples"] == told["keep"] + told["relabel"] + told["review"] == 90
+    assert told["wrong"]["low"] <= told["wrong"]["value"] <= told["wrong"]["high"]
     assert told["notes"] == []
 
 
@@ -69,4 +70,4 @@ def test_methods_without_labels_are_told_too(main_program, points, tmp_path):
     code, out, _ = main_program("report", run, "--json", "--markdown", tmp_path / "a.md")
     assert code == 0
     assert json.loads(out)["examples"] == 90
-    assert "does not learn labels" in (run / "report.html").read_text(encoding="utf-8")
+    assert "An estimated " in (run / "report.html").read_text(encoding="utf-8")

@@ -1,16 +1,19 @@
 """What is gathered from a run: whole and cut rows, data that is there, gone or changed."""
 
+import math
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 
-from pencil.config import RunConfig
+from pencil.estimates import Alarm
 from pencil.report import gather, page, write_figures
 from pencil.report import source as source_module
 from pencil.report.tables import class_rows, confusions
 from pencil.report.words import advice, headline, story, vanished
+from pencil.results import read_estimates, write_estimates
 from pencil.run import ChangedDataError, RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -33,44 +36,33 @@ def test_whole_and_cut_rows_are_told_alike(make_run, random_rows, tmp_path, stor
     assert sum(report.totals[verdict] for verdict in ("keep", "relabel", "review")) == ROWS
 
 
-def test_tables_of_classes_and_confusions_are_cut_to_those_with_most_changes(make_run, random_rows, tmp_path):
+def test_tables_of_classes_and_confusions_are_cut_to_the_largest(make_run, random_rows, tmp_path):
     logits, given = random_rows(ROWS, CLASSES)
     report = gathered(make_run(tmp_path / "run", logits, given), read_data=False)
     suggested, rows = logits.argmax(dim=1), class_rows(report, 5)
-    changed = [int(((given == index) & (suggested != index)).sum()) for index in range(CLASSES)]
-    assert [row.changed for row in rows] == sorted(changed, reverse=True)[:5]
+    wrong = 1 - logits.softmax(dim=1).gather(1, given[:, None])[:, 0].double()
+    number = [float(wrong[given == index].sum()) for index in range(CLASSES)]
+    assert [row.wrong.value * row.given for row in rows] == pytest.approx(
+        sorted(number, reverse=True)[:5], rel=1e-3
+    )
     for row in rows:
-        index = report.class_names.index(row.name)
-        mine = given == index
+        mine = given == report.class_names.index(row.name)
         assert row.given == int(mine.sum())
-        assert row.share == changed[index] / row.given
-        sure = logits.softmax(dim=1).max(dim=1).values[mine].mean()
-        assert row.confidence == pytest.approx(float(sure), rel=1e-5)
-        other, number = row.confusion
-        assert int((mine & (suggested == report.class_names.index(other))).sum()) == number
-    assert [each.count for each in confusions(report, 3)] == sorted(
-        (each.count for each in confusions(report, 1000)), reverse=True
-    )[:3]
+        assert row.wrong.low <= row.wrong.value <= row.wrong.high
+        other, count = row.confusion
+        assert int((mine & (suggested == report.class_names.index(other))).sum()) == count
+    shares = [each.share.value for each in confusions(report, 1000)]
+    assert len(shares) == CLASSES * (CLASSES - 1)
+    assert [each.share.value for each in confusions(report, 3)] == sorted(shares, reverse=True)[:3]
 
 
-@pytest.mark.parametrize(
-    ("method", "learns", "words"),
-    [
-        ({"name": "pencil"}, True, "or raise method.label_rate"),
-        ({"name": "early_learning"}, True, "more epochs, or change [method]"),
-        ({"name": "dividemix"}, False, "train with a method that learns labels"),
-    ],
-    ids=lambda value: value.get("name") if isinstance(value, dict) else None,
-)
-def test_advice_where_nothing_changed_fits_the_method(make_run, tmp_path, method, learns, words):
-    given = torch.arange(20) % 2
-    directory = RunDirectory.open(make_run(tmp_path / "run", 10 * torch.eye(2)[given], given))
-    config = RunConfig.of(directory.config.table() | {"method": method})
-    (directory.path / "config.toml").write_text(config.toml())
-    directory.write_summary(directory.summary | {"learns_labels": learns})
-    report = gathered(directory.path, read_data=False)
-    assert words in advice(report)[0].words
-    assert any("does not learn labels" in each for each in story(report)) != learns
+def test_a_method_that_learns_no_labels_has_suggestions_as_well(make_run, random_rows, tmp_path):
+    directory = RunDirectory.open(make_run(tmp_path / "run", *random_rows(ROWS, CLASSES)))
+    before = gathered(directory.path, read_data=False)
+    directory.write_summary(directory.summary | {"learns_labels": False})
+    after = gathered(directory.path, read_data=False)
+    assert story(after) == story(before)
+    assert after.totals == before.totals
 
 
 def test_data_that_is_gone_costs_thumbnails_only(make_run, random_rows, tmp_path):
@@ -124,7 +116,7 @@ def test_a_run_without_epochs_is_told_without_them(make_run, random_rows, tmp_pa
     with expected:
         told = gathered(folder, read_data=False)
     assert told.notes == ["No training curves: metrics.jsonl holds no epochs."]
-    assert "for an unknown number of epochs" in story(told)[0]
+    assert "for an unknown number of epochs" in story(told)[-1]
     assert "No epochs were recorded" in page(told)
     write_figures(told, tmp_path / "figures")
 
@@ -132,28 +124,58 @@ def test_a_run_without_epochs_is_told_without_them(make_run, random_rows, tmp_pa
 def test_the_words_say_what_was_found(make_run, random_rows, tmp_path):
     logits, given = random_rows(ROWS, CLASSES)
     report = gathered(make_run(tmp_path / "run", logits, given, alarms=["drift"]), read_data=False)
-    changed = int((logits.argmax(dim=1) != given).sum())
-    assert headline(report) == f"{changed} of 300 labels seem wrong"
-    assert story(report)[0].startswith(
-        "The network linear was trained on 300 examples of 12 classes for 6 epochs ("
-    )
-    assert "(backbone 2, correction 3 and finetune 1)" in story(report)[0]
+    rate = report.estimates.rate
+    low, high = math.floor(rate.low * ROWS), math.ceil(rate.high * ROWS)
+    assert headline(report) == f"About {round(rate.value * ROWS)} of 300 labels seem wrong ({low} to {high})"
+    found, done = story(report)
+    totals = report.totals
+    assert f"{totals['relabel']} labels can be replaced with at most 10\u00a0% errors." in found
+    assert f"{totals['review']} labels are doubtful" in found
+    assert done.startswith("The network linear was trained on 300 examples of 12 classes for 6 epochs (")
+    assert "(backbone 2, correction 3 and finetune 1)" in done
     steps = [step.words for step in advice(report)]
-    assert steps[0].startswith("Resolve the alarms first")
+    assert steps[0].startswith("Resolve the alarms")
     assert any("with the verdict review" in step for step in steps)
-    assert next(step.command for step in advice(report) if step.command) == (
-        f"pencil labels {tmp_path / 'run'} --out labels.csv"
-    )
+    commands = [step.command for step in advice(report) if step.command]
+    run = tmp_path / "run"
+    assert commands == [
+        f"pencil audit {run}",
+        f"pencil labels {run} --out labels.csv",
+        f"pencil review {run} --goal clean",
+    ]
 
 
-def test_a_run_that_changed_nothing_says_so(make_run, tmp_path):
+def test_alarms_of_the_estimates_come_first_with_their_remedy(make_run, random_rows, tmp_path):
+    folder = make_run(tmp_path / "run", *random_rows(20, 3), alarms=["drift"])
+    found = read_estimates(folder, 3)
+    alarm = Alarm("asymmetric", "the noise is not uniform", "audit a hundred rows: pencil audit RUN")
+    write_estimates(folder, replace(found, alarms=[alarm]))
+    report = gathered(folder, read_data=False)
+    assert report.alarms == [
+        "The noise is not uniform. Remedy: audit a hundred rows: pencil audit RUN.",
+        "Drift. Remedy: use better features.",
+    ]
+    assert advice(report)[0].command == f"pencil audit {folder}"
+    text = page(report)
+    assert text.index("The noise is not uniform. Remedy: audit") < text.index('class="cards"')
+
+
+def test_a_run_that_found_nothing_says_so(make_run, tmp_path):
     given = torch.arange(30) % 3
     logits = 12.0 * torch.nn.functional.one_hot(given, 3)
     report = gathered(make_run(tmp_path / "run", logits, given), read_data=False)
-    assert headline(report) == "None of the 30 labels seems wrong"
+    assert headline(report) == "Hardly any of 30 labels seems wrong (0 to 2)"
     (step,) = advice(report)
-    assert "more epochs" in step.words
+    assert step.words.startswith("There is nothing to change.")
     assert report.corrections == report.reviews == []
+
+
+def test_where_nothing_can_be_relabelled_the_report_says_what_to_do(make_run, random_rows, tmp_path):
+    logits, given = random_rows(100, 5, scale=1.0)
+    report = gathered(make_run(tmp_path / "run", logits, given), read_data=False, max_false_relabels=0.001)
+    assert report.totals["relabel"] == 0 < report.totals["review"]
+    assert "No label can be replaced with at most 0.1\u00a0% errors." in story(report)[0]
+    assert "ask for a larger share with --max-false-relabels" in advice(report)[0].words
 
 
 def test_a_class_that_all_but_vanished_is_named(make_run, tmp_path):
@@ -163,4 +185,4 @@ def test_a_class_that_all_but_vanished_is_named(make_run, tmp_path):
         make_run(tmp_path / "run", 12.0 * torch.nn.functional.one_hot(suggested, 3), given), read_data=False
     )
     assert vanished(report) == ["class 2"]
-    assert any(step.words.startswith("Check examples of class 2 ") for step in advice(report))
+    assert any(step.words.startswith("Check examples of class 2: it is suggested") for step in advice(report))

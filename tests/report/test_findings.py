@@ -1,12 +1,15 @@
 """Sums by chunks, against loops over all rows."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 
-from pencil.report.findings import BINS, LabelCounts, PairCounts, most_changed, transition
-from pencil.results import DROP, VERDICTS, Decided, judge
+from pencil.report.findings import BINS, Expected, LabelCounts, PairCounts, most_changed
+from pencil.report.matrix import transition, true_shares
+from pencil.results import DROP, KEEP, RELABEL, VERDICTS, Decided, judge
+from support.runs import estimates_of
 
 ROWS, CLASSES = 400, 6
 
@@ -39,23 +42,42 @@ def test_classes_and_verdicts_are_counted(counted):
         assert int(counts.given[name]) == len(mine)
         assert int(counts.suggested[name]) == suggested.count(name)
         assert int(counts.changed[name]) == sum(changed[row] for row in mine)
-        assert float(counts.confidence[name]) == pytest.approx(
-            sum(float(judged.confidence[row]) for row in mine)
-        )
         for number in range(len(VERDICTS)):
             assert int(counts.verdicts[name, number]) == sum(verdict[row] == number for row in mine)
     assert [counts.total(number) for number in range(3)] == [verdict.count(number) for number in range(3)]
-    assert counts.doubt == pytest.approx(float(judged.p_wrong.sum()), rel=1e-4)
+
+
+def test_expected_errors_are_sums_of_probabilities(counted):
+    judged, _, counts = counted
+    relabels = [1 - float(judged.confidence[row]) for row in range(ROWS) if judged.verdict[row] == RELABEL]
+    keeps = [float(judged.p_wrong[row]) for row in range(ROWS) if judged.verdict[row] == KEEP]
+    for expected, values in ((counts.false_relabels, relabels), (counts.false_keeps, keeps)):
+        assert expected.rows == len(values)
+        assert expected.share.value == pytest.approx(sum(values) / len(values), rel=1e-4)
+
+
+def test_the_interval_of_an_expected_number_holds_it_as_often_as_it_says():
+    generator = torch.Generator().manual_seed(0)
+    p = torch.rand(300, generator=generator)
+    expected = Expected()
+    for part in p.split(70):
+        expected.add(part)
+    drawn = (torch.rand(4000, 300, generator=generator) < p).double().mean(dim=1)
+    inside = (drawn >= expected.share.low) & (drawn <= expected.share.high)
+    assert 0.93 < float(inside.double().mean()) < 0.97
+    none = Expected().share
+    assert (none.value, none.low, none.high) == (0, 0, 0)
 
 
 def test_the_histogram_holds_every_row_in_its_bin(counted):
     judged, _, counts = counted
     expected = Counter(
-        (verdict, min(int(confidence * BINS), BINS - 1))
-        for verdict, confidence in zip(judged.verdict.tolist(), judged.confidence.tolist(), strict=True)
+        (verdict, min(int(p_wrong * BINS), BINS - 1))
+        for verdict, p_wrong in zip(judged.verdict.tolist(), judged.p_wrong.tolist(), strict=True)
     )
     assert {(v, b): int(counts.histogram[v, b]) for v, b in expected} == dict(expected)
     assert int(counts.histogram.sum()) == ROWS
+    assert float(counts.bin_sums.sum()) == pytest.approx(float(judged.p_wrong.double().sum()))
 
 
 def test_truth_is_counted(counted):
@@ -70,22 +92,28 @@ def test_truth_is_counted(counted):
         )
     )
     assert counts.truth.rows == ROWS
-    assert counts.truth.given_right == sum(g == t for g, _, _, t in rows)
-    assert counts.truth.suggested_right == sum(s == t for _, s, _, t in rows)
-    assert counts.truth.relabelled == sum(VERDICTS[v] == "relabel" for _, _, v, _ in rows)
-    assert counts.truth.relabelled_right == sum(VERDICTS[v] == "relabel" and s == t for _, s, v, t in rows)
-    assert counts.truth.found == sum(g != t and g != s for g, s, _, t in rows)
-    assert counts.truth.wrong == sum(g != t for g, _, _, t in rows)
+    assert counts.truth.suggested_wrong == sum(s != t for _, s, _, t in rows)
+    assert counts.truth.false_relabels == sum(VERDICTS[v] == "relabel" and s != t for _, s, v, t in rows)
+    assert counts.truth.total_wrong == sum(g != t for g, _, _, t in rows) == int(counts.truth.bins.sum())
+    for given in range(CLASSES):
+        for verdict in range(len(VERDICTS)):
+            wrong = sum((g, v) == (given, verdict) and g != t for g, _, v, t in rows)
+            assert int(counts.truth.wrong[given, verdict]) == wrong
+    for true, line in enumerate(true_shares(counts.truth, range(CLASSES))):
+        number = sum(t == true for *_, t in rows)
+        assert line == [
+            pytest.approx(sum((g, t) == (given, true) for g, _, _, t in rows) / number)
+            for given in range(CLASSES)
+        ]
 
 
 def test_pairs_are_counted(counted):
     judged, _, counts = counted
     pairs = Counter(zip(judged.given.tolist(), judged.suggested.tolist(), strict=True))
     changes = {pair: number for pair, number in pairs.items() if pair[0] != pair[1]}
-    assert {(old, new): number for old, new, number in counts.pairs.commonest(1000)} == changes
-    found = [number for *_, number in counts.pairs.commonest(5)]
-    assert found == sorted(changes.values(), reverse=True)[:5]
-    for given, (_, number) in counts.pairs.commonest_of_given().items():
+    matrix = counts.pairs.among(torch.arange(CLASSES))
+    assert {(old, new): int(matrix[old, new]) for old, new in matrix.nonzero().tolist()} == changes
+    for given, (_, number) in counts.pairs.commonest().items():
         assert number == max(count for (old, _), count in changes.items() if old == given)
     assert counts.pairs.is_complete
 
@@ -95,26 +123,26 @@ def test_too_many_pairs_cost_the_rarest_and_are_told():
     for other in range(1, 30):
         pairs.add(torch.tensor([0, 0, 0, 50]), torch.tensor([1, 1, 2, 50 + other]))
     assert not pairs.is_complete
-    assert pairs.commonest(2) == [(0, 1, 58), (0, 2, 29)]
-    assert len(pairs.commonest(100)) <= 8
+    assert pairs.commonest()[0] == (1, 58)
+    assert int((pairs.among(torch.arange(100)) > 0).sum()) <= 8
 
 
-def test_the_transition_matrix_is_that_of_a_loop(counted):
+def test_the_transition_matrix_is_that_of_the_estimates(counted):
     judged, _, counts = counted
-    matrix = transition(counts)
+    estimates = estimates_of(judged.distribution, judged.given)
+    matrix = transition(estimates, counts)
     assert matrix.is_whole
-    for true in range(CLASSES):
-        total = int((judged.suggested == true).sum())
-        for given in range(CLASSES):
-            both = int(((judged.suggested == true) & (judged.given == given)).sum())
-            assert matrix.counts[true][given] == both
-            assert matrix.shares[true][given] == pytest.approx(both / total)
-        assert sum(matrix.shares[true]) == pytest.approx(1)
+    assert matrix.shares == estimates.matrix(list(range(CLASSES)))
+    assert matrix.truth == true_shares(counts.truth, range(CLASSES))
+    for row in matrix.cells:
+        assert all(cell.low <= cell.value <= cell.high for cell in row)
+        assert sum(cell.value for cell in row) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_cut_matrix_shows_the_classes_with_most_changes_and_keeps_their_shares(counted):
     judged, _, counts = counted
-    part, whole = transition(counts, most=3), transition(counts)
+    estimates = estimates_of(judged.distribution, judged.given)
+    part, whole = transition(estimates, counts, most=3), transition(estimates, counts)
     moves = Counter()
     for old, new in zip(judged.given.tolist(), judged.suggested.tolist(), strict=True):
         if old != new:
@@ -124,15 +152,14 @@ def test_a_cut_matrix_shows_the_classes_with_most_changes_and_keeps_their_shares
     assert not part.is_whole
     assert part.classes == sorted(part.classes) == most_changed(counts, 3).tolist()
     for row, true in enumerate(part.classes):
-        assert part.shares[row] == [whole.shares[true][given] for given in part.classes]
+        assert part.cells[row] == [whole.cells[true][given] for given in part.classes]
 
 
-def test_a_class_that_nothing_suggests_has_an_empty_row():
-    counts = LabelCounts(3)
-    belief = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0]])
-    counts.add(judged_rows(0, torch.tensor([0, 2]), belief))
-    matrix = transition(counts)
-    assert matrix.shares == [[0.5, 0.0, 0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+def test_entries_that_the_estimates_do_not_keep_are_told_from_zero(counted):
+    judged, _, counts = counted
+    estimates = estimates_of(judged.distribution, judged.given)
+    matrix = transition(replace(estimates, pairs=estimates.pairs[:4]), counts)
+    assert sum(cell is None for row in matrix.cells for cell in row) == CLASSES * (CLASSES - 1) - 4
 
 
 def test_decisions_are_counted_and_drop_appears_only_if_there_is_one():

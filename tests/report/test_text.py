@@ -2,7 +2,19 @@
 
 import pytest
 
-from pencil.report.text import SPACE, clipped, count, listed, percent, sentence, shown
+from pencil.estimates import Interval
+from pencil.report.text import (
+    SPACE,
+    between,
+    clipped,
+    count,
+    listed,
+    percent,
+    seem_wrong,
+    sentence,
+    share_of,
+    shown,
+)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +60,29 @@ def test_words():
     ]
     assert sentence("labels drifted") == "Labels drifted."
     assert sentence("Done.") == "Done."
+
+
+@pytest.mark.parametrize(
+    ("interval", "rows", "words"),
+    [
+        ((0.2685, 0.2556, 0.2833), 5400, "about 1,450 of 5,400 labels seem wrong (1,380 to 1,530)"),
+        ((0.2, 0.1, 0.3), 10, "about 2 of 10 labels seem wrong (1 to 3)"),
+        ((0.1, 0.1, 0.1), 10, "about 1 of 10 labels seems wrong (1 to 1)"),
+        ((0.004, 0.0, 0.05), 100, "hardly any of 100 labels seems wrong (0 to 5)"),
+        ((0.0, 0.0, 0.0), 100, "none of 100 labels seems wrong"),
+        ((0.98, 0.9, 1.0), 1, "about 1 of 1 label seems wrong (0 to 1)"),
+        (
+            (0.123456, 0.1234, 0.1235),
+            3_000_000,
+            "about 370,370 of 3,000,000 labels seem wrong (370,200 to 370,500)",
+        ),
+    ],
+)
+def test_numbers_have_the_digits_that_their_interval_justifies(interval, rows, words):
+    assert seem_wrong(Interval(*interval), rows) == words
+
+
+def test_bounds_share_one_unit():
+    assert between(Interval(0.2, 0.182, 0.222)) == "18.2 to 22.2\u00a0%"
+    assert share_of(0.1) == "10\u00a0%"
+    assert share_of(0.025) == "2.5\u00a0%"

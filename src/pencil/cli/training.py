@@ -22,7 +22,7 @@ from pencil.cli.options import (
     set_option,
     trust_code_option,
 )
-from pencil.cli.output import percent, print_json, print_pairs, say
+from pencil.cli.output import percent, print_json, print_pairs, print_text, say
 from pencil.cli.ranks import exit_after_main, printing_for_all
 from pencil.errors import ConfigError
 
@@ -143,17 +143,22 @@ def _report_stopped(directory: Any, json_: bool) -> NoReturn:
 
 
 def _print_summary(directory: Any) -> None:
-    from pencil.results import alarm_sentence
+    from pencil.report.contents import alarms_of
+    from pencil.report.text import seem_wrong
+    from pencil.report.words import relabel_words
+    from pencil.results import RELABEL
+    from pencil.run import LabelTable
 
-    summary = directory.summary
+    summary, table = directory.summary, LabelTable.open(directory)
     last = {
         name.replace("_", " "): percent(value)
         for name, value in summary["last"].items()
         if name.endswith(("accuracy", "correct")) and value is not None
     }
-    changed = f"{summary['labels_changed']:,} of {summary['examples']:,}"
-    print_pairs({"run": directory.path, "labels changed": changed, **last, "seconds": summary["seconds"]})
-    for alarm in summary["alarms"]:
-        say(f"alarm: {alarm_sentence(alarm)}")
+    relabels = sum(int((rows.verdict == RELABEL).sum()) for rows in table.chunks())
+    print_text(f"{seem_wrong(table.estimates.rate, len(table))}; {relabel_words(relabels, table.rule)}")
+    print_pairs({"run": directory.path, **last, "seconds": summary["seconds"]})
+    for alarm in alarms_of(table.estimates, summary):
+        say(f"alarm: {alarm}")
     place = shlex.quote(str(directory.path))
-    say(f"next: pencil report {place}, pencil review {place}, or pencil labels {place} --out labels.csv")
+    say(f"next: pencil report {place}, pencil review {place}, or pencil audit {place}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pencil.engine import read_metrics
 from pencil.report.curves import Line
-from pencil.report.findings import LabelCounts, Transition, TruthCounts, find, transition
+from pencil.report.findings import LabelCounts, TruthCounts, find
+from pencil.report.matrix import Transition, transition
 from pencil.report.source import Example, Source
-from pencil.report.text import shown
-from pencil.results import Estimates, VerdictRule
+from pencil.report.text import sentence, shown
+from pencil.results import Estimates, VerdictRule, alarm_record, alarm_sentence
 from pencil.run import LabelTable, RunDirectory
 
 NO_EPOCHS = "No training curves: metrics.jsonl holds no epochs."
@@ -29,11 +31,11 @@ class Report:
         environment: Versions, machine and command.
         settings: The whole configuration, as plain values.
         toml: The configuration as TOML.
-        learns_labels: Whether the run's method learns labels.
         class_names: The classes.
         lines: The metrics of each epoch.
         rule: The verdict rule.
         estimates: The noise of the labels.
+        alarms: Reasons not to trust the run or its estimates; those of the estimates first.
         counts: Sums over all rows.
         transition: The estimated transition matrix.
         corrections: The most confident of the rows to relabel.
@@ -47,11 +49,11 @@ class Report:
     environment: dict[str, Any]
     settings: dict[str, Any]
     toml: str
-    learns_labels: bool
     class_names: tuple[str, ...]
     lines: list[Line]
     rule: VerdictRule
     estimates: Estimates
+    alarms: list[str]
     counts: LabelCounts
     transition: Transition
     corrections: list[Example]
@@ -59,12 +61,15 @@ class Report:
     notes: list[str]
 
     @property
-    def totals(self) -> dict[str, int]:
-        """The numbers of examples, changed labels and verdicts."""
+    def totals(self) -> dict[str, Any]:
+        """The numbers of examples, changes and verdicts, and the estimated shares with their bounds."""
         return {
             "examples": self.counts.rows,
             "labels_changed": self.counts.total_changed,
             **self.counts.totals,
+            "wrong": asdict(self.estimates.rate),
+            "suggested_wrong": asdict(self.estimates.suggested_error),
+            "false_relabels": asdict(self.counts.false_relabels.share),
         }
 
     @property
@@ -103,7 +108,7 @@ def gather(
     found = find(table.chunks(), len(names), examples=examples, truth=source.truth)
     source = source.checked([*found.corrections, *found.reviews])
     if source.rows is None:
-        found.counts.truth = TruthCounts()
+        found.counts.truth = TruthCounts(len(names))
     (corrections, reviews), note = source.pictured([found.corrections, found.reviews])
     config, lines = directory.config, read_metrics(directory.metrics)
     return Report(
@@ -113,17 +118,23 @@ def gather(
         environment=directory.environment,
         settings=config.table(),
         toml=config.toml(),
-        learns_labels=directory.summary.get("learns_labels", True),
         class_names=tuple(shown(name) for name in names),
         lines=[*lines],
         rule=table.rule,
         estimates=table.estimates,
+        alarms=alarms_of(table.estimates, directory.summary),
         counts=found.counts,
-        transition=transition(found.counts),
+        transition=transition(table.estimates, found.counts),
         corrections=corrections,
         reviews=reviews,
         notes=[*([] if note is None else [note]), *([] if lines else [NO_EPOCHS])],
     )
+
+
+def alarms_of(estimates: Estimates, summary: Mapping[str, Any]) -> list[str]:
+    """The alarms of the estimates, then those of the training, as sentences with their remedies."""
+    records = [*map(alarm_record, estimates.alarms), *summary["alarms"]]
+    return [sentence(shown(alarm_sentence(record), 2000)) for record in records]
 
 
 def _day(directory: RunDirectory) -> str:

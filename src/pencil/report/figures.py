@@ -7,11 +7,22 @@ from pathlib import Path
 
 from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, MissingExtraError
-from pencil.report.charts import confidence_chart, heat_chart, line_chart, standalone, verdict_chart
+from pencil.estimates import Interval
+from pencil.report.charts import (
+    heat_chart,
+    histogram_chart,
+    interval_chart,
+    line_chart,
+    reliability_chart,
+    standalone,
+    verdict_chart,
+)
 from pencil.report.contents import Report
 from pencil.report.curves import curve, share_curves, spans, thinned
 from pencil.report.findings import BINS
-from pencil.report.text import percent, whole_percent
+from pencil.report.matrix import MOST_CLASSES, Transition
+from pencil.report.tables import class_rows, reliability
+from pencil.report.text import between, percent, whole_percent
 
 STYLE = Path(__file__).parent / "templates" / "charts.css"
 
@@ -36,13 +47,10 @@ class Figure:
 
 def figures(report: Report, *, legend: bool = True) -> dict[str, Figure]:
     """Return all charts by name; ``legend=False`` leaves out the legend of verdicts, which the page adds itself."""
-    made = (
-        _verdicts(report, legend),
-        _confidence(report),
-        _changes(report),
-        _accuracy(report),
-        _transition(report),
-    )
+    made = [_verdicts(report, legend), _by_class(report), _transition(report), _p_wrong(report)]
+    if report.counts.truth.rows:
+        made.append(_reliability(report))
+    made += [_changes(report), _accuracy(report)]
     return {figure.name: figure for figure in made}
 
 
@@ -74,22 +82,48 @@ def _verdicts(report: Report, legend: bool) -> Figure:
     return Figure("verdicts", title, words, svg)
 
 
-def _confidence(report: Report) -> Figure:
-    histogram: list[list[int]] = report.counts.histogram[: len(report.counts.totals)].tolist()
-    rows, top = max(report.counts.rows, 1), sum(row[-1] for row in histogram)
-    title = "How sure the run is of each label"
-    words = (
-        f"{percent(top / rows)} of the examples have a confidence of at least {whole_percent(1 - 1 / BINS)}."
+def _by_class(report: Report) -> Figure:
+    rows = class_rows(report, MOST_CLASSES)
+    names, shares = [row.name for row in rows], [row.wrong for row in rows]
+    truth = [row.truth or 0.0 for row in rows] if report.counts.truth.rows else None
+    title = "Wrong labels by given class"
+    part = (
+        ""
+        if len(rows) == len(report.class_names)
+        else f"The {len(rows)} classes with the most wrong labels. "
     )
-    return Figure("confidence", title, words, confidence_chart("confidence", title, words, histogram))
+    words = f"{part}Each estimate is a share of the labels of the class, with its 95 % interval."
+    return Figure("by_class", title, words, interval_chart("by_class", title, words, names, shares, truth))
+
+
+def _p_wrong(report: Report) -> Figure:
+    histogram: list[list[int]] = report.counts.histogram[: len(report.counts.totals)].tolist()
+    clear = sum(row[0] for row in histogram) / max(report.counts.rows, 1)
+    title = "How likely each label is wrong"
+    words = f"{percent(clear)} of the labels are wrong with a probability below {whole_percent(1 / BINS)}."
+    return Figure("p_wrong", title, words, histogram_chart("p_wrong", title, words, histogram))
+
+
+def _reliability(report: Report) -> Figure:
+    points = reliability(report)
+    off = sum(each.rows * abs(each.predicted - each.true.value) for each in points) / max(
+        report.counts.rows, 1
+    )
+    title = "Can the probabilities be relied on?"
+    words = (
+        "Labels of similar probability, and how many of them are wrong. On the diagonal both are equal; the mean "
+        f"distance from it (expected calibration error) is {percent(off)}."
+    )
+    return Figure("reliability", title, words, reliability_chart("reliability", title, words, points))
 
 
 def _changes(report: Report) -> Figure:
     lines = thinned(report.lines)
     changed = curve(lines, "labels_changed", "Changed")
-    title = "Labels that differ from the given ones, by epoch"
+    title = "Labels that the method changed, by epoch"
     words = (
-        f"{int(changed.points[-1][1]):,} after the last epoch."
+        f"{int(changed.points[-1][1]):,} after the last epoch. The network was trained on these labels; verdicts and "
+        "suggestions come from the estimates."
         if changed.points
         else "No epochs were recorded."
     )
@@ -125,6 +159,22 @@ def _transition(report: Report) -> Figure:
             f" Only the {len(names)} of {len(report.class_names):,} classes with the most changes are shown."
         )
     )
-    words = f"Each row is a suggested class, assumed to be true, and adds up to 100 % over all classes.{part}"
-    svg = heat_chart("transition", title, words, names, matrix.shares)
+    words = f"Each row is a true class and adds up to 100 % over all classes.{part}"
+    svg = heat_chart("transition", title, words, names, matrix.shares, cell_words(matrix))
     return Figure("transition", title, words, svg)
+
+
+def cell_words(matrix: Transition) -> list[list[str]]:
+    """Each entry (M, M) with its bounds, and the true share if it is known."""
+    return [
+        [
+            _cell_words(cell, None if matrix.truth is None else matrix.truth[down][across])
+            for across, cell in enumerate(row)
+        ]
+        for down, row in enumerate(matrix.cells)
+    ]
+
+
+def _cell_words(cell: Interval | None, truth: float | None) -> str:
+    estimate = "too small to be kept" if cell is None else f"{percent(cell.value)} ({between(cell)})"
+    return estimate if truth is None else f"{estimate}, in truth {percent(truth)}"

@@ -5,24 +5,27 @@ Memory grows with the number of classes, not with the number of rows. Legend: B 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from pencil.estimates import Interval
 from pencil.report.shortlist import Case, Shortlist, least_sure, surest
-from pencil.results import DROP, RELABEL, REVIEW, VERDICTS, Judged
+from pencil.results import DROP, KEEP, RELABEL, REVIEW, VERDICTS, Judged
 
 BINS = 20
-MOST_CLASSES = 20
-"""Number of classes shown in the transition matrix."""
+"""Ranges of probability in a histogram."""
+DEVIATIONS = 1.96
+"""Standard deviations on each side of a 95 % interval."""
 MOST_PAIRS = 1 << 21
 """Maximum number of class pairs counted (32 MB); beyond it, the rarest are dropped."""
 
 
 class PairCounts:
-    """Number of rows by given and suggested class, for pairs of different classes."""
+    """Number of rows by two classes that differ, such as the given and the suggested one."""
 
     def __init__(self, num_classes: int, most: int = MOST_PAIRS) -> None:
         self._num_classes, self._most = num_classes, most
@@ -30,9 +33,9 @@ class PairCounts:
         self._counts = torch.empty(0, dtype=torch.long)
         self.is_complete = True
 
-    def add(self, given: Tensor, suggested: Tensor) -> None:
+    def add(self, first: Tensor, second: Tensor) -> None:
         """Count rows (B,) whose two classes differ."""
-        keys, counts = (given * self._num_classes + suggested).unique(return_counts=True)
+        keys, counts = (first * self._num_classes + second).unique(return_counts=True)
         both = torch.cat([self._keys, keys])
         self._keys, places = both.unique(return_inverse=True)
         summed = torch.zeros(len(self._keys), dtype=torch.long)
@@ -43,94 +46,116 @@ class PairCounts:
             self.is_complete = False
 
     def among(self, classes: Tensor) -> Tensor:
-        """Counts (M, M) by given and suggested class, restricted to ``classes`` (M,)."""
+        """Counts (M, M) by first and second class, restricted to ``classes`` (M,)."""
         place = torch.full((self._num_classes,), -1)
         place[classes] = torch.arange(len(classes))
-        given, suggested = place[self._keys // self._num_classes], place[self._keys % self._num_classes]
-        inside = (given >= 0) & (suggested >= 0)
+        first, second = place[self._keys // self._num_classes], place[self._keys % self._num_classes]
+        inside = (first >= 0) & (second >= 0)
         matrix = torch.zeros(len(classes), len(classes), dtype=torch.long)
-        matrix[given[inside], suggested[inside]] = self._counts[inside]
+        matrix[first[inside], second[inside]] = self._counts[inside]
         return matrix
 
-    def commonest(self, most: int) -> list[tuple[int, int, int]]:
-        """The ``most`` most frequent pairs: given class, suggested class and count."""
-        order = self._counts.argsort(descending=True, stable=True)[:most].tolist()
-        return [(*self._pair(index), int(self._counts[index])) for index in order]
-
-    def commonest_of_given(self) -> dict[int, tuple[int, int]]:
-        """For each given class, the class suggested most often instead, and its count."""
+    def commonest(self) -> dict[int, tuple[int, int]]:
+        """For each first class, its most frequent second class, and their count."""
         order = self._counts.argsort(stable=True).tolist()  # the most frequent are written last
         pairs = ((*self._pair(index), int(self._counts[index])) for index in order)
-        return {given: (suggested, count) for given, suggested, count in pairs}
+        return {first: (second, count) for first, second, count in pairs}
 
     def _pair(self, index: int) -> tuple[int, int]:
-        given, suggested = divmod(int(self._keys[index]), self._num_classes)
-        return given, suggested
+        first, second = divmod(int(self._keys[index]), self._num_classes)
+        return first, second
 
 
-@dataclass
-class TruthCounts:
-    """How many labels are correct, if the true labels are known.
+class Expected:
+    """Number of events among rows of known probability: its expected value, and an interval.
 
-    Attributes:
-        rows: All rows.
-        given_right: Rows whose given label is correct.
-        suggested_right: Rows whose suggested label is correct.
-        relabelled: Rows to relabel.
-        relabelled_right: Rows to relabel whose suggested label is correct.
-        found: Rows whose given label is wrong and differs from the suggested one.
+    The interval is the one in which the number lies with 95 % probability if the probabilities are right.
     """
 
-    rows: int = 0
-    given_right: int = 0
-    suggested_right: int = 0
-    relabelled: int = 0
-    relabelled_right: int = 0
-    found: int = 0
+    def __init__(self) -> None:
+        self.rows, self.total, self._variance = 0, 0.0, 0.0
+
+    def add(self, probability: Tensor) -> None:
+        """Count rows (B,)."""
+        p = probability.double()
+        self.rows += len(p)
+        self.total += float(p.sum())
+        self._variance += float((p * (1 - p)).clamp_min(0).sum())
+
+    @property
+    def share(self) -> Interval:
+        """The share of the rows."""
+        rows, reach = max(self.rows, 1), DEVIATIONS * math.sqrt(self._variance)
+        low, high = max(self.total - reach, 0.0), min(self.total + reach, float(self.rows))
+        return Interval(self.total / rows, low / rows, high / rows)
+
+
+class TruthCounts:
+    """How many labels are right, if the true labels are known.
+
+    Attributes:
+        rows: All rows; 0 if the true labels are unknown.
+        suggested_wrong: Rows whose suggested label is wrong.
+        false_relabels: Rows to relabel whose suggested label is wrong.
+        wrong: (C, 4) rows by given class and verdict whose given label is wrong.
+        classes: (C,) rows by true class.
+        right: (C,) rows by true class whose given label is right.
+        pairs: Rows by true and given class, for those that differ.
+        bins: (BINS,) rows by probability of a wrong label whose given label is wrong.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        self.rows = self.suggested_wrong = self.false_relabels = 0
+        self.wrong = torch.zeros(num_classes, len(VERDICTS), dtype=torch.long)
+        self.classes, self.right = torch.zeros(2, num_classes, dtype=torch.long)
+        self.pairs = PairCounts(num_classes)
+        self.bins = torch.zeros(BINS, dtype=torch.long)
 
     def add(self, judged: Judged, truth: Tensor) -> None:
         """Count rows with their true classes (B,)."""
-        given, suggested = judged.given == truth, judged.suggested == truth
-        relabelled = judged.verdict == RELABEL
+        wrong, missed = judged.given != truth, judged.suggested != truth
         self.rows += len(judged)
-        self.given_right += int(given.sum())
-        self.suggested_right += int(suggested.sum())
-        self.relabelled += int(relabelled.sum())
-        self.relabelled_right += int((relabelled & suggested).sum())
-        self.found += int((~given & judged.changed).sum())
+        self.suggested_wrong += int(missed.sum())
+        self.false_relabels += int((missed & (judged.verdict == RELABEL)).sum())
+        self.wrong += _table(judged.given[wrong], judged.verdict[wrong], *self.wrong.shape)
+        self.classes += truth.bincount(minlength=len(self.classes))
+        self.right += truth[~wrong].bincount(minlength=len(self.right))
+        self.pairs.add(truth[wrong], judged.given[wrong])
+        self.bins += _bins(judged.p_wrong[wrong]).bincount(minlength=BINS)
 
     @property
-    def wrong(self) -> int:
+    def total_wrong(self) -> int:
         """Rows whose given label is wrong."""
-        return self.rows - self.given_right
+        return int(self.wrong.sum())
 
 
 class LabelCounts:
-    """Counts of given and learned labels over all rows.
+    """Counts of given and suggested labels over all rows.
 
     Attributes:
         given: (C,) rows by given class.
         suggested: (C,) rows by suggested class.
         changed: (C,) rows by given class whose suggested class differs.
         verdicts: (C, 4) rows by given class and verdict.
-        confidence: (C,) float64, sum of confidences by given class.
-        histogram: (4, BINS) rows by verdict and confidence.
-        doubt: Sum of the probabilities that given labels are wrong.
+        histogram: (4, BINS) rows by verdict and probability of a wrong label.
+        bin_sums: (BINS,) float64, sum of these probabilities.
+        false_relabels: Rows to relabel whose suggested label is expected to be wrong.
+        false_keeps: Rows to keep whose given label is expected to be wrong.
         decided: Rows with a review decision.
         pairs: Rows by given and suggested class, for those that differ.
-        truth: Correct labels; all zero if the true labels are unknown.
+        truth: Right labels, if the true labels are known.
     """
 
     def __init__(self, num_classes: int) -> None:
         whole = torch.zeros(num_classes, dtype=torch.long)
         self.given, self.suggested, self.changed = whole.clone(), whole.clone(), whole.clone()
         self.verdicts = torch.zeros(num_classes, len(VERDICTS), dtype=torch.long)
-        self.confidence = torch.zeros(num_classes, dtype=torch.float64)
         self.histogram = torch.zeros(len(VERDICTS), BINS, dtype=torch.long)
-        self.doubt = 0.0
+        self.bin_sums = torch.zeros(BINS, dtype=torch.float64)
+        self.false_relabels, self.false_keeps = Expected(), Expected()
         self.decided = 0
         self.pairs = PairCounts(num_classes)
-        self.truth = TruthCounts()
+        self.truth = TruthCounts(num_classes)
 
     def add(self, judged: Judged, truth: Tensor | None = None) -> None:
         """Count some rows; ``truth`` (B,) are their true classes, if known."""
@@ -138,11 +163,12 @@ class LabelCounts:
         self.given += judged.given.bincount(minlength=classes)
         self.suggested += judged.suggested.bincount(minlength=classes)
         self.changed += judged.given[changed].bincount(minlength=classes)
-        self.confidence.index_add_(0, judged.given, judged.confidence.double())
         self.verdicts += _table(judged.given, judged.verdict, classes, len(VERDICTS))
-        bins = (judged.confidence * BINS).long().clamp(0, BINS - 1)
+        bins = _bins(judged.p_wrong)
         self.histogram += _table(judged.verdict, bins, len(VERDICTS), BINS)
-        self.doubt += float(judged.p_wrong.double().sum())
+        self.bin_sums.index_add_(0, bins, judged.p_wrong.double())
+        self.false_relabels.add(1 - judged.confidence[judged.verdict == RELABEL])
+        self.false_keeps.add(judged.p_wrong[judged.verdict == KEEP])
         self.decided += int(judged.is_decided.sum())
         self.pairs.add(judged.given[changed], judged.suggested[changed])
         if truth is not None:
@@ -201,39 +227,16 @@ def find(
     return Findings(counts, corrections.cases(), reviews.cases())
 
 
-@dataclass(frozen=True)
-class Transition:
-    """The estimated transition matrix P(given | true) of some classes, with suggested classes assumed to be true.
-
-    Attributes:
-        classes: (M,) the classes: all, or those with the most changes.
-        counts: (M, M) rows by suggested class (down) and given class (across).
-        shares: (M, M) the counts, divided by the number of rows with the same suggested class.
-        is_whole: Whether these are all classes.
-    """
-
-    classes: list[int]
-    counts: list[list[int]]
-    shares: list[list[float]]
-    is_whole: bool
-
-
-def transition(counts: LabelCounts, most: int = MOST_CLASSES) -> Transition:
-    """Estimate the transition matrix of the ``most`` classes with the most changes."""
-    classes = most_changed(counts, most)
-    matrix = counts.pairs.among(classes).T + torch.diag((counts.given - counts.changed)[classes])
-    totals = counts.suggested[classes].clamp_min(1)
-    shares = matrix.double() / totals[:, None]
-    return Transition(
-        classes.tolist(), matrix.tolist(), shares.tolist(), is_whole=len(classes) == len(counts.given)
-    )
-
-
 def most_changed(counts: LabelCounts, most: int) -> Tensor:
     """The ``most`` classes with the most changes from or to them, in ascending order."""
     staying = counts.given - counts.changed
     moves = counts.changed + (counts.suggested - staying)
     return moves.argsort(descending=True, stable=True)[:most].sort().values
+
+
+def _bins(probability: Tensor) -> Tensor:
+    """The range (B,) in which each probability lies."""
+    return (probability * BINS).long().clamp(0, BINS - 1)
 
 
 def _table(first: Tensor, second: Tensor, height: int, width: int) -> Tensor:

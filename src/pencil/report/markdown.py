@@ -9,9 +9,9 @@ from pathlib import Path
 from pencil.report import words
 from pencil.report.contents import Report
 from pencil.report.source import Example
-from pencil.report.tables import class_rows, confusions
-from pencil.report.text import percent, sentence
-from pencil.results import alarm_sentence, writing
+from pencil.report.tables import class_rows, confusions, estimates
+from pencil.report.text import between, percent
+from pencil.results import writing
 from pencil.results.judged import NO_CLASS
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
@@ -31,15 +31,16 @@ def markdown(report: Report) -> str:
     parts = [
         f"# {words.headline(report)}",
         f"Run {code(report.run)}, finished {report.finished}.",
-        *(f"> **Alarm:** {escaped(sentence(alarm_sentence(alarm)))}" for alarm in report.summary["alarms"]),
+        *(f"> **Alarm:** {escaped(alarm)}" for alarm in report.alarms),
         *map(escaped, words.story(report)),
         _verdicts(report),
         "## What to do next",
         "\n".join(_step(number, step) for number, step in enumerate(words.advice(report), 1)),
         "## Noise",
-        escaped(words.noise_words(report)),
+        _estimates(report),
+        escaped(words.about_estimates(report)),
         *_confusions(report),
-        "## Classes with most changes",
+        "## Classes with the most labels that seem wrong",
         _classes(report),
         *_examples("Surest corrections", report.corrections, report),
         *_examples("To review", report.reviews, report),
@@ -80,28 +81,46 @@ def _verdicts(report: Report) -> str:
     )
 
 
+def _with_truth(head: list[str], rows: list[list[str]], truth: list[float | None]) -> str:
+    """A table with one more column if the truth is known."""
+    if any(each is not None for each in truth):
+        head = [*head, "true"]
+        rows = [[*row, percent(true or 0.0)] for row, true in zip(rows, truth, strict=True)]
+    return table(head, rows)
+
+
+def _estimates(report: Report) -> str:
+    found = estimates(report)
+    rows = [[each.name, percent(each.share.value), between(each.share)] for each in found]
+    return _with_truth(["share", "estimate", "95 % interval"], rows, [each.truth for each in found])
+
+
 def _confusions(report: Report) -> list[str]:
     found = confusions(report)
-    rows = (
-        [escaped(each.given), escaped(each.suggested), f"{each.count:,}", percent(each.share)]
+    rows = [
+        [escaped(each.true), escaped(each.given), percent(each.share.value), between(each.share)]
         for each in found
-    )
-    return [table(["given", "suggested", "examples", "of the class"], rows)] if found else []
+    ]
+    head = ["true class", "labelled", "share of the class", "95 % interval"]
+    return [_with_truth(head, rows, [each.truth for each in found])] if found else []
 
 
 def _classes(report: Report) -> str:
-    rows = (
+    found = class_rows(report, MOST_CLASSES)
+    rows = [
         [
             escaped(row.name),
             f"{row.given:,}",
-            f"{row.changed:,}",
-            percent(row.share),
-            "" if row.confidence is None else percent(row.confidence),
+            percent(row.wrong.value),
+            between(row.wrong),
+            f"{row.relabel:,}",
+            f"{row.review:,}",
             "" if row.confusion is None else f"{escaped(row.confusion[0])} ({row.confusion[1]:,})",
         ]
-        for row in class_rows(report, MOST_CLASSES)
-    )
-    return table(["class", "examples", "changed", "share", "mean confidence", "most often to"], rows)
+        for row in found
+    ]
+    head = ["class", "examples", "seem wrong", "95 % interval", "relabel", "review", "most often to"]
+    return _with_truth(head, rows, [row.truth for row in found])
 
 
 def _examples(title: str, examples: list[Example], report: Report) -> list[str]:

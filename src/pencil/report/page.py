@@ -11,14 +11,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pencil._version import __version__
+from pencil.estimates import Interval
 from pencil.report import tables, words
 from pencil.report.contents import Report
 from pencil.report.curves import SHARES, thinned
-from pencil.report.figures import figures
+from pencil.report.figures import cell_words, figures
 from pencil.report.findings import BINS
 from pencil.report.source import Example
-from pencil.report.text import count, percent, sentence
-from pencil.results import RELABEL, REVIEW, alarm_sentence, writing
+from pencil.report.text import between, count, percent, share_of
+from pencil.results import RELABEL, REVIEW, writing
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -51,8 +52,7 @@ def page(report: Report) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "commas": lambda number: f"{number:,}", "sentence": sentence}
-    environment.filters["alarm_sentence"] = alarm_sentence
+    environment.filters |= {"percent": percent, "commas": lambda number: f"{number:,}", "between": between}
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(
         report=report,
@@ -75,11 +75,12 @@ def _texts(report: Report) -> dict[str, Any]:
         "headline": words.headline(report),
         "story": words.story(report),
         "advice": words.advice(report),
-        "noise": words.noise_words(report),
-        "caveat": words.CAVEAT,
+        "about_estimates": words.about_estimates(report),
+        "estimates": tables.estimates(report),
         "cards": cards(report),
         "classes": tables.class_rows(report),
         "confusions": tables.confusions(report),
+        "cells": cell_words(matrix),
         "matrix_names": [report.class_names[index] for index in matrix.classes],
         "epochs": thinned(report.lines),
         "shares": {
@@ -97,27 +98,39 @@ def _texts(report: Report) -> dict[str, Any]:
 
 def cards(report: Report) -> list[tuple[str, str, str]]:
     """The figures at the top of the page: name, value and a note."""
-    counts, last = report.counts, report.summary["last"]
-    rows = max(counts.rows, 1)
+    counts, found, last = report.counts, report.estimates, report.summary["last"]
     result = [
         ("Examples", f"{counts.rows:,}", count(len(report.class_names), "class", "classes")),
-        ("Seem wrong", percent(counts.total_changed / rows), count(counts.total_changed, "label")),
+        ("Seem wrong", percent(found.rate.value), _beside(found.rate, report, counts.truth.total_wrong)),
+        (
+            "Can be relabelled",
+            f"{counts.total(RELABEL):,}",
+            f"with at most {share_of(report.rule.max_false_relabels)} errors",
+        ),
+        (
+            "Suggestions wrong",
+            percent(found.suggested_error.value),
+            _beside(found.suggested_error, report, counts.truth.suggested_wrong),
+        ),
     ]
-    if counts.truth.rows:
-        before, after = counts.truth.given_right / rows, counts.truth.suggested_right / rows
-        result.append(("Labels right", percent(after), f"{percent(before)} as given"))
     if last.get("test_accuracy") is not None:
         result.append(("Test accuracy", percent(last["test_accuracy"]), "after the last epoch"))
-    time = count(round(report.summary["seconds"]), "second")
-    return [*result, ("Epochs", f"{len(report.lines):,}", f"{time} of training")]
+    return result
 
 
-def bins(report: Report) -> list[tuple[str, list[int]]]:
-    """The confidence histogram as a table: range and number of rows by verdict."""
-    shown = len(report.counts.totals)
-    columns: list[list[int]] = report.counts.histogram[:shown].T.tolist()
+def _beside(share: Interval, report: Report, true: int) -> str:
+    """The bounds of an estimate, and the truth if it is known."""
+    rows = report.counts.truth.rows
+    return between(share) + (f"; in truth {percent(true / rows)}" if rows else "")
+
+
+def bins(report: Report) -> list[tuple[str, list[int], int]]:
+    """The histogram of p_wrong as a table: range, number of rows by verdict, and wrong labels if they are known."""
+    counts = report.counts
+    columns: list[list[int]] = counts.histogram[: len(counts.totals)].T.tolist()
+    wrong: list[int] = counts.truth.bins.tolist()
     ranges = (f"{100 * index // BINS} to {100 * (index + 1) // BINS} %" for index in range(BINS))
-    return list(zip(ranges, columns, strict=True))
+    return list(zip(ranges, columns, wrong, strict=True))
 
 
 def packages(report: Report) -> dict[str, str]:
@@ -140,7 +153,7 @@ def galleries(report: Report) -> list[Gallery]:
     )
     reviews = (
         f"{len(report.reviews):,} of {count(review, 'example')} to review, the least confident first: the given "
-        "label is probably wrong, but no other class is sure enough."
+        "label may be wrong, but no other class is sure enough."
     )
     return [
         Gallery("corrections", "Surest corrections", corrections, "relabel", report.corrections),

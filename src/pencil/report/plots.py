@@ -11,12 +11,15 @@ from pencil.report.charts.heat import STEPS, cell_number, level
 from pencil.report.contents import Report
 from pencil.report.curves import Curve, curve, share_curves, spans, thinned
 from pencil.report.findings import BINS
+from pencil.report.matrix import MOST_CLASSES
+from pencil.report.tables import class_rows, reliability
 from pencil.report.text import clipped
 
 COLOURS = ("#1a5fb4", "#c4500a", "#00755e", "#8a3d7c")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D")
 VERDICT_COLOURS = ("#9fb3c8", "#d9822b", "#f2d16b", "#8c8c8c")
+SQUARE = ("transition", "reliability")
 HATCHES = ("", "//", "..", "xx")
 
 
@@ -24,16 +27,16 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
     """Write all charts; return the files."""
     figure_module = need("matplotlib.figure", extra="plots", purpose="draw PNG figures")
     drawn = {
-        "confidence": _confidence,
+        "by_class": _by_class,
+        "transition": _transition,
+        "p_wrong": _p_wrong,
+        **({"reliability": _reliability} if report.counts.truth.rows else {}),
         "changes": _changes,
         "accuracy": _accuracy,
-        "transition": _transition,
     }
     files = []
     for name, draw in drawn.items():
-        figure = figure_module.Figure(
-            figsize=(8, 7) if name == "transition" else (8, 4), layout="constrained"
-        )
+        figure = figure_module.Figure(figsize=(8, 7) if name in SQUARE else (8, 4), layout="constrained")
         draw(report, figure.subplots())
         files.append(folder / f"{name}.png")
         with replacing(files[-1]) as partial:
@@ -41,7 +44,7 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
     return files
 
 
-def _confidence(report: Report, axes: Any) -> None:
+def _p_wrong(report: Report, axes: Any) -> None:
     edges, base = [index / BINS for index in range(BINS)], [0] * BINS
     for index, (verdict, row) in enumerate(
         zip(report.counts.totals, report.counts.histogram.tolist(), strict=False)
@@ -49,13 +52,35 @@ def _confidence(report: Report, axes: Any) -> None:
         style = {"color": VERDICT_COLOURS[index], "hatch": HATCHES[index], "edgecolor": "#333333"}
         axes.bar(edges, row, 0.9 / BINS, bottom=base, align="edge", label=verdict, linewidth=0.4, **style)
         base = [low + more for low, more in zip(base, row, strict=True)]
-    axes.set(xlabel="probability of the suggested class", ylabel="examples", xlim=(0, 1))
+    axes.set(xlabel="probability that the given label is wrong", ylabel="examples", xlim=(0, 1))
     axes.legend()
+
+
+def _by_class(report: Report, axes: Any) -> None:
+    rows = class_rows(report, MOST_CLASSES)[::-1]
+    names = [clipped(row.name, 22).replace("$", r"\$") for row in rows]
+    for place, row in enumerate(rows):
+        axes.plot([row.wrong.low, row.wrong.high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.4)
+        axes.plot(row.wrong.value, place, MARKERS[0], color=COLOURS[0])
+        if row.truth is not None:
+            axes.plot(row.truth, place, MARKERS[3], color=COLOURS[1])
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set(xlabel="share of wrong labels, estimate with 95 % interval", xlim=(0, None))
+
+
+def _reliability(report: Report, axes: Any) -> None:
+    axes.plot([0, 1], [0, 1], color="#888888", linestyle="--", linewidth=1)
+    for point in reliability(report):
+        axes.plot([point.predicted] * 2, [point.true.low, point.true.high], color=COLOURS[0])
+        axes.plot(point.predicted, point.true.value, MARKERS[0], color=COLOURS[0])
+    axes.set(
+        xlabel="probability that the label is wrong", ylabel="share that is wrong", xlim=(0, 1), ylim=(0, 1)
+    )
 
 
 def _changes(report: Report, axes: Any) -> None:
     _draw(axes, report, [curve(thinned(report.lines), "labels_changed", "changed")])
-    axes.set(xlabel="epoch", ylabel="labels that differ from the given ones")
+    axes.set(xlabel="epoch", ylabel="labels that the method changed")
 
 
 def _accuracy(report: Report, axes: Any) -> None:
@@ -98,4 +123,4 @@ def _transition(report: Report, axes: Any) -> None:
                 )
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     axes.set_yticks(range(len(names)), names, fontsize=7)
-    axes.set(xlabel="given class", ylabel="suggested class, assumed true")
+    axes.set(xlabel="given class", ylabel="true class")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from pencil.escape import MARKS
+from pencil.estimates import Interval
 
 SPACE = "\u00a0"
 """Non-breaking space between a number and its unit."""
+EDGE = 1e-9
+"""Tolerance of floats that are meant to be whole."""
 
 
 def shown(text: str, limit: int = 120) -> str:
@@ -36,6 +41,11 @@ def whole_percent(share: float) -> str:
     return f"{100 * share:.0f}{SPACE}%"
 
 
+def share_of(share: float) -> str:
+    """Format an asked share with the digits it needs: 10 %, 2.5 %."""
+    return f"{100 * share:.4g}{SPACE}%"
+
+
 def count(number: int, one: str, many: str | None = None) -> str:
     """Format a count with its noun: 1 label, 2,000 labels."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
@@ -49,3 +59,31 @@ def sentence(words: str) -> str:
 def listed(words: list[str]) -> str:
     """Join words as "a, b and c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+
+
+def rounded(interval: Interval, rows: int) -> tuple[int, int, int]:
+    """A share as numbers of rows: value, low and high, with no more digits than the width of the interval justifies."""
+    width = (interval.high - interval.low) * rows
+    step = 10 ** max(math.floor(math.log10(width / 10)), 0) if width > 0 else 1
+    value = round(interval.value * rows / step) * step
+    low, high = interval.low * rows, interval.high * rows
+    if width > 0:
+        low, high = math.floor(low / step + EDGE) * step, math.ceil(high / step - EDGE) * step
+    return min(value, rows), max(round(low), 0), min(round(high), rows)
+
+
+def between(interval: Interval) -> str:
+    """Format the bounds of a share: 18.2 to 22.2 %."""
+    low, high = percent(interval.low), percent(interval.high)
+    return f"{low.removesuffix(f'{SPACE}%')} to {high}"
+
+
+def seem_wrong(interval: Interval, rows: int) -> str:
+    """The estimated number of wrong labels: about 1,450 of 5,400 labels seem wrong (1,380 to 1,530)."""
+    value, low, high = rounded(interval, rows)
+    if not high:
+        return f"none of {count(rows, 'label')} seems wrong"
+    bounds = f"({low:,} to {high:,})"
+    if not value:
+        return f"hardly any of {count(rows, 'label')} seems wrong {bounds}"
+    return f"about {value:,} of {count(rows, 'label')} {'seems' if value == 1 else 'seem'} wrong {bounds}"

@@ -1,4 +1,4 @@
-"""The report's sentences: training, findings, caveats and next steps."""
+"""The report's sentences: what was found, how sure it is, and the next steps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from dataclasses import dataclass
 
 from pencil.report.contents import Report
 from pencil.report.curves import spans
-from pencil.report.text import count, listed, percent, whole_percent
-from pencil.results import KEEP, RELABEL, REVIEW
+from pencil.report.text import between, count, listed, percent, seem_wrong, sentence, share_of
+from pencil.results import KEEP, RELABEL, REVIEW, VerdictRule
 
 SEVERAL = 8
 """Smaller classes may lose most of their examples by chance."""
 STRIKING = 0.5
-"""Share of changed labels above which a class is mentioned."""
+"""Share of wrong labels above which a class is mentioned."""
+SOURCES = {
+    "inputs": "the inputs",
+    "first epoch": "the network's features after its first epoch",
+    "last epoch": "the network's features after its last epoch",
+}
 
 
 @dataclass(frozen=True)
@@ -26,38 +31,45 @@ class Advice:
 
 def headline(report: Report) -> str:
     """The result in one line."""
-    changed, rows = report.counts.total_changed, report.counts.rows
-    if not changed:
-        return f"None of the {rows:,} labels seems wrong"
-    return f"{changed:,} of {count(rows, 'label')} {'seems' if changed == 1 else 'seem'} wrong"
+    words = seem_wrong(report.estimates.rate, report.counts.rows)
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def story(report: Report) -> list[str]:
     """The paragraphs of the summary."""
-    return [_done(report), _found(report), *_trust(report)]
-
-
-def _done(report: Report) -> str:
-    phases = listed([f"{span.name} {span.last - span.first + 1}" for span in spans(report.lines)])
-    epochs = f"{count(len(report.lines), 'epoch')} ({phases})" if phases else "an unknown number of epochs"
-    settings = report.settings
-    return (
-        f"The network {settings['model']['name']} was trained on {count(report.counts.rows, 'example')} of "
-        f"{count(len(report.class_names), 'class', 'classes')} for {epochs} "
-        f"with the method {settings['method']['name']}."
-    )
+    return [_found(report), *_truth(report), _done(report)]
 
 
 def _found(report: Report) -> str:
-    counts, rule = report.counts, report.rule
-    if not report.learns_labels:
-        return "This method does not learn labels, so it suggests no changes."
+    found, counts = report.estimates, report.counts
     return (
-        f"Each example now has a probability for every class. For {count(counts.total(RELABEL), 'example')} the run is "
-        f"sure that another class is right (relabel), for {counts.total(KEEP):,} that the given one is (keep); for "
-        f"{counts.total(REVIEW):,} it is not sure (review). At most {whole_percent(rule.max_false_relabels)} of the "
-        f"examples to relabel are expected to get a wrong label."
-        f"{_decided(report)}"
+        f"An estimated {percent(found.rate.value)} of the given labels are wrong ({between(found.rate)}). "
+        f"{_relabels(report)} {count(counts.total(REVIEW), 'label')} {_are(counts.total(REVIEW))} doubtful and should "
+        f"be reviewed. {counts.total(KEEP):,} are kept{_kept_wrong(report)}.{_decided(report)}"
+    )
+
+
+def _relabels(report: Report) -> str:
+    number, wrong = report.counts.total(RELABEL), report.counts.false_relabels.share
+    words = sentence(relabel_words(number, report.rule))
+    expected = f" An expected {percent(wrong.value)} of the new labels are wrong ({between(wrong)})."
+    return words + (expected if number else "")
+
+
+def relabel_words(number: int, rule: VerdictRule) -> str:
+    """How many labels can be replaced within the asked share of errors."""
+    asked = f"with at most {share_of(rule.max_false_relabels)} errors"
+    return (
+        f"{count(number, 'label')} can be replaced {asked}" if number else f"no label can be replaced {asked}"
+    )
+
+
+def _kept_wrong(report: Report) -> str:
+    wrong = report.counts.false_keeps
+    return (
+        f", {percent(wrong.share.value)} of them expected to be wrong ({between(wrong.share)})"
+        if wrong.rows
+        else ""
     )
 
 
@@ -67,108 +79,112 @@ def _decided(report: Report) -> str:
     return f" {count(decided, 'example')} {verb} reviewed; the decisions are counted here." if decided else ""
 
 
-def _trust(report: Report) -> list[str]:
-    last, sentences = report.summary["last"], []
-    if last.get("test_accuracy") is not None:
-        sentences.append(
-            f"The trained network predicts {percent(last['test_accuracy'])} of the test labels correctly. Its "
-            "suggestions are not more reliable than its predictions."
-        )
-    truth = report.counts.truth
-    if truth.rows:
-        sentences.append(
-            f"The true labels of this data are known: {percent(truth.given_right / truth.rows)} of the given labels "
-            f"are right, and {percent(truth.suggested_right / truth.rows)} of the suggested ones."
-        )
-    return sentences
+def _truth(report: Report) -> list[str]:
+    truth, relabels = report.counts.truth, report.counts.total(RELABEL)
+    if not truth.rows:
+        return []
+    replaced = f", and {percent(truth.false_relabels / relabels)} of the replacements are" if relabels else ""
+    return [
+        f"The true labels of this data are known: {percent(truth.total_wrong / truth.rows)} of the given labels are "
+        f"wrong{replaced}."
+    ]
 
 
-def noise_words(report: Report) -> str:
-    """The estimated noise rate with a lower and an upper bound."""
-    counts = report.counts
-    rows, sure, unsure = max(counts.rows, 1), counts.total(RELABEL), counts.total(REVIEW)
+def _done(report: Report) -> str:
+    phases = listed([f"{span.name} {span.last - span.first + 1}" for span in spans(report.lines)])
+    epochs = f"{count(len(report.lines), 'epoch')} ({phases})" if phases else "an unknown number of epochs"
+    settings, accuracy = report.settings, report.summary["last"].get("test_accuracy")
+    tested = "" if accuracy is None else f" It predicts {percent(accuracy)} of the test labels correctly."
     return (
-        f"An estimated {percent(counts.total_changed / rows)} of the given labels are wrong: the share of examples "
-        f"for which another class is suggested. Counting only the examples to relabel, the share is "
-        f"{percent(sure / rows)}; counting those to review as well, {percent((sure + unsure) / rows)}."
+        f"The network {settings['model']['name']} was trained on {count(report.counts.rows, 'example')} of "
+        f"{count(len(report.class_names), 'class', 'classes')} for {epochs} "
+        f"with the method {settings['method']['name']}.{tested}"
     )
 
 
-CAVEAT = (
-    "The matrix treats suggested classes as true. If the network itself confuses two classes, the matrix shows this as "
-    "label noise. It does not show errors that the network has learned from the labels."
-)
+def about_estimates(report: Report) -> str:
+    """What the estimates are based on and what their intervals mean."""
+    return (
+        f"The estimates are computed from {SOURCES[report.estimates.source]}, without any true label. Ranges are 95 % "
+        "intervals. Those of labels to relabel and to keep show the spread that remains if every probability is right. "
+        "An audit of a hundred random examples checks the probabilities, and bounds the errors without relying on them."
+    )
 
 
 def advice(report: Report) -> list[Advice]:
     """The next steps, most important first."""
-    steps = (_alarms, _nothing_changed, _relabel, _review, _vanishing, _changing, _use)
+    steps = (_alarms, _nothing_found, _audit, _relabel, _none_in_share, _review, _vanishing, _striking)
     return [step for step in (of(report) for of in steps) if step is not None]
 
 
 def _alarms(report: Report) -> Advice | None:
-    words = "Resolve the alarms first. Do not use the suggestions before that."
-    return Advice(words) if report.summary["alarms"] else None
+    if report.estimates.alarms:
+        return Advice(
+            "Do not rely on the probabilities yet. Check a hundred random examples; the answers correct them.",
+            _command("audit", report),
+        )
+    return Advice("Resolve the alarms before you use the suggestions.") if report.alarms else None
+
+
+def _nothing_found(report: Report) -> Advice | None:
+    if report.counts.total(RELABEL) or report.counts.total(REVIEW):
+        return None
+    return Advice(
+        "There is nothing to change. If you expected wrong labels, check a hundred random examples.",
+        _command("audit", report),
+    )
+
+
+def _audit(report: Report) -> Advice | None:
+    words = "Check a random sample of the replacements: the audit states how many are wrong at most, after any answer."
+    wanted = report.counts.total(RELABEL) and not report.estimates.alarms
+    return Advice(words, _command("audit", report)) if wanted else None
 
 
 def _relabel(report: Report) -> Advice | None:
     words = (
-        "Check the surest corrections below. If they are convincing, use suggested_label for examples with the "
-        "verdict relabel."
+        "Write the labels. Use suggested_label for examples with the verdict relabel; --max-false-relabels 5% asks for "
+        "fewer errors, and replaces fewer labels."
     )
-    command = f"pencil labels {shlex.quote(report.run)} --out labels.csv"
+    command = f"{_command('labels', report)} --out labels.csv"
     return Advice(words, command) if report.counts.total(RELABEL) else None
 
 
-def _review(report: Report) -> Advice | None:
-    examples = count(report.counts.total(REVIEW), "example")
-    words = (
-        f"Review the {examples} with the verdict review, or leave them out. Then train again on your decisions with "
-        "pencil train DATA --trusted RUN."
+def _none_in_share(report: Report) -> Advice | None:
+    if report.counts.total(RELABEL) or not report.counts.total(REVIEW):
+        return None
+    return Advice(
+        f"No label can be replaced with at most {share_of(report.rule.max_false_relabels)} errors. Review the doubtful "
+        "ones, ask for a larger share with --max-false-relabels, or train on better features."
     )
-    command = f"pencil review {shlex.quote(report.run)}"
+
+
+def _review(report: Report) -> Advice | None:
+    words = (
+        f"Review the {count(report.counts.total(REVIEW), 'example')} with the verdict review, the most likely errors "
+        "first. Then train again on your decisions with pencil train DATA --trusted RUN."
+    )
+    command = f"{_command('review', report)} --goal clean"
     return Advice(words, command) if report.counts.total(REVIEW) else None
 
 
 def _vanishing(report: Report) -> Advice | None:
     names = vanished(report)
     words = (
-        f"Check examples of {listed(names)} before relabelling them: fewer than a quarter of "
-        f"{'its' if len(names) == 1 else 'their'} labels are left, so the network has probably confused one class with "
-        "another."
+        f"Check examples of {listed(names)}: {'it is' if len(names) == 1 else 'they are'} suggested less than a "
+        "quarter as often as given, so the features may not separate these examples from those of another class."
     )
     return Advice(words) if names else None
 
 
-def _changing(report: Report) -> Advice | None:
+def _striking(report: Report) -> Advice | None:
     gone = vanished(report)
     names = [name for name in striking(report) if name not in gone]
     words = (
-        f"Check {listed(names)}: more than {whole_percent(STRIKING)} of the labels changed. Common causes are two "
-        "classes that look the same, or a labelling guideline that can be read in two ways."
+        f"Check {listed(names)}: most of the labels seem wrong. Common causes are two classes that look the same, or a "
+        "labelling guideline that can be read in two ways."
     )
     return Advice(words) if names else None
-
-
-def _use(report: Report) -> Advice | None:
-    words = "Train on the corrected labels, or use this run's model: model.safetensors."
-    return Advice(words) if report.counts.total_changed else None
-
-
-def _nothing_changed(report: Report) -> Advice | None:
-    if report.counts.total_changed:
-        return None
-    if not report.learns_labels:
-        return Advice("If you expected wrong labels, train with a method that learns labels, such as pencil.")
-    faster = (
-        ", or raise method.label_rate"
-        if "label_rate" in report.settings["method"]
-        else ", or change [method]"
-    )
-    return Advice(
-        f"If you expected wrong labels, give the correction phase more epochs{faster}. pencil train warns if no label "
-        "can change."
-    )
 
 
 def vanished(report: Report, most: int = 5) -> list[str]:
@@ -179,8 +195,19 @@ def vanished(report: Report, most: int = 5) -> list[str]:
 
 
 def striking(report: Report, most: int = 5) -> list[str]:
-    """The classes with the largest shares of changed labels, if above ``STRIKING``."""
-    given, changed = report.counts.given, report.counts.changed
-    shares = changed.double() / given.clamp_min(1)
-    order = shares.argsort(descending=True, stable=True)[:most].tolist()
-    return [report.class_names[index] for index in order if float(shares[index]) > STRIKING]
+    """The classes with the largest estimated shares of wrong labels, if above ``STRIKING``."""
+    shares = [value for value, _, _ in report.estimates.per_class]
+    order = sorted(range(len(shares)), key=lambda index: -shares[index])[:most]
+    return [
+        report.class_names[index]
+        for index in order
+        if shares[index] > STRIKING and int(report.counts.given[index]) >= SEVERAL
+    ]
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _command(name: str, report: Report) -> str:
+    return f"pencil {name} {shlex.quote(report.run)}"

@@ -4,7 +4,16 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from pencil.report.charts import confidence_chart, heat_chart, line_chart, verdict_chart
+from pencil.estimates import Interval
+from pencil.report.charts import (
+    Point,
+    heat_chart,
+    histogram_chart,
+    interval_chart,
+    line_chart,
+    reliability_chart,
+    verdict_chart,
+)
 from pencil.report.charts.heat import STEPS, cell_number, level
 from pencil.report.curves import Curve, Span
 
@@ -58,13 +67,13 @@ def test_a_line_chart_of_nothing_is_a_chart(curves):
 def test_a_heat_map_has_a_cell_and_a_number_for_every_share():
     shares = [[0.9, 0.1, 0.0], [0.004, 0.996, 0.0], [0.0, 0.0, 1.0]]
     names = ["a", EVIL, "a rather long name of a class that is cut"]
-    root = parsed(heat_chart("h", "t", "d", names, shares))
+    root = parsed(heat_chart("h", "t", "d", names, shares, [["words"] * 3] * 3))
     cells = [part for part in root.iter(f"{SVG}rect") if "cell" in part.get("class")]
     assert len(cells) == 9 + len(STEPS) + 1
     numbers = [part.text for part in root.iter(f"{SVG}text") if part.get("class") == "number"]
     assert numbers == ["90", "10", "0.4", "100", "100"]
     hints = [part.text for part in root.iter(f"{SVG}title")]
-    assert f"{EVIL} labelled a: 0.4\u00a0%" in hints
+    assert f"{EVIL} labelled a: words" in hints
 
 
 def test_shades_are_ordered():
@@ -92,7 +101,31 @@ def test_the_verdicts_are_told_below_the_bar():
 
 def test_the_histogram_draws_every_bin_that_holds_something():
     histogram = [[0, 0, 5], [0, 2, 1], [4, 0, 0]]
-    root = parsed(confidence_chart("b", "t", "d", histogram))
+    root = parsed(histogram_chart("b", "t", "d", histogram))
     bars = [part for part in root.iter(f"{SVG}rect") if (part.get("class") or "").startswith("verdict-")]
     heights = [float(part.get("height")) for part in bars][:4]
     assert [height / heights[0] for height in heights] == pytest.approx([1, 2 / 4, 5 / 4, 1 / 4], abs=0.01)
+
+
+def test_intervals_are_drawn_to_scale_with_the_truth_beside_them():
+    shares = [Interval(0.2, 0.1, 0.4), Interval(0.0, 0.0, 0.0)]
+    root = parsed(interval_chart("i", "t", "d", ["a", EVIL], shares, [0.3, 0.0]))
+    reach, *_ = [part for part in root.iter(f"{SVG}line") if part.get("class") == "reach"]
+    left, right = float(reach.get("x1")), float(reach.get("x2"))
+    (value, *_) = [float(part.get("cx")) for part in root.iter(f"{SVG}circle")]
+    assert (value - left) / (right - left) == pytest.approx(1 / 3, abs=0.01)
+    hints = [part.text for part in root.iter(f"{SVG}title")]
+    assert "a: 20.0\u00a0% (10.0 to 40.0\u00a0%), in truth 30.0\u00a0%" in hints
+    assert "true share" in texts(root)
+    assert "true share" not in texts(parsed(interval_chart("i", "t", "d", ["a", EVIL], shares)))
+    assert parsed(interval_chart("i", "t", "d", [], [])) is not None
+
+
+def test_a_reliable_probability_lies_on_the_diagonal():
+    points = [Point(0.25, Interval(0.25, 0.2, 0.3), 100), Point(0.75, Interval(0.5, 0.4, 0.6), 10)]
+    root = parsed(reliability_chart("r", "t", "d", points))
+    (ideal,) = [part for part in root.iter(f"{SVG}line") if "ideal" in part.get("class")]
+    x1, y1, x2, y2 = (float(ideal.get(name)) for name in ("x1", "y1", "x2", "y2"))
+    on, below = [(float(part.get("cx")), float(part.get("cy"))) for part in root.iter(f"{SVG}circle")]
+    assert on == pytest.approx((x1 + 0.25 * (x2 - x1), y1 + 0.25 * (y2 - y1)), abs=0.02)
+    assert below[1] > y1 + 0.75 * (y2 - y1)

@@ -1,4 +1,4 @@
-"""Bar charts of verdicts and confidence. Verdicts differ in texture as well as in colour."""
+"""Bar charts of verdicts and probabilities. Verdicts differ in texture as well as in colour."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _named(name: str, verdict: int, totals: Sequence[int]) -> str:
     )
 
 
-def confidence_chart(name: str, title: str, description: str, histogram: Sequence[Sequence[int]]) -> str:
-    """Draw a stacked histogram of confidence; ``histogram`` (V, BINS) holds rows by verdict and confidence."""
+def histogram_chart(name: str, title: str, description: str, histogram: Sequence[Sequence[int]]) -> str:
+    """Draw a stacked histogram of ``histogram`` (V, BINS): rows by verdict and probability of a wrong label."""
     height, bins = 300.0, len(histogram[0])
     marks = ticks(max(sum(column) for column in zip(*histogram, strict=True)))
     step, scale = (WIDTH - LEFT - RIGHT) / bins, (height - TOP - BOTTOM) / marks[-1]
@@ -60,7 +60,7 @@ def confidence_chart(name: str, title: str, description: str, histogram: Sequenc
         parts.append(text(f"{10 * tenth} %", x, floor + 17, class_="tick", text_anchor="middle"))
     parts.append(
         text(
-            "probability of the suggested class",
+            "probability that the given label is wrong",
             (LEFT + WIDTH) / 2,
             height - 6,
             class_="axis",

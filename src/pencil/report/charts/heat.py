@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pencil.report.charts.svg import chart, element, hint, rect, text
-from pencil.report.text import clipped, percent
+from pencil.report.text import clipped
 
 STEPS = (0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 """Boundaries between the shades."""
@@ -49,12 +49,20 @@ class _Plan:
 
 
 def heat_chart(
-    name: str, title: str, description: str, names: Sequence[str], shares: Sequence[Sequence[float]]
+    name: str,
+    title: str,
+    description: str,
+    names: Sequence[str],
+    shares: Sequence[Sequence[float]],
+    details: Sequence[Sequence[str]],
 ) -> str:
-    """Draw shares (M, M) of the classes ``names`` (M,): true classes down, given classes across."""
+    """Draw shares (M, M) of the classes ``names`` (M,): true classes down, given classes across.
+
+    The tooltip of a cell names its classes and gives its ``details`` (M, M).
+    """
     plan = _Plan.of(names)
     cells = [
-        _cell(plan, down, across, share, f"{names[down]} labelled {names[across]}: {percent(share)}")
+        _cell(plan, down, across, share, f"{names[down]} labelled {names[across]}: {details[down][across]}")
         for down, row in enumerate(shares)
         for across, share in enumerate(row)
     ]
@@ -64,7 +72,7 @@ def heat_chart(
 
 
 def _axes(plan: _Plan) -> tuple[str, str]:
-    down = text("suggested class, assumed true", 0, 0, class_="axis", text_anchor="middle")
+    down = text("true class", 0, 0, class_="axis", text_anchor="middle")
     return (
         text("given class", plan.left + plan.side / 2, 12, class_="axis", text_anchor="middle"),
         element("g", down, transform=f"translate(12 {plan.top + plan.side / 2:.1f}) rotate(-90)"),
