@@ -28,7 +28,14 @@ import numpy as np
 from common import finish
 from numpy.typing import NDArray
 
-from pencil.audit.bounds import allowed, capital, checks_needed, fixed_sequence, most_errors
+from pencil.audit.bounds import (
+    allowed,
+    capital,
+    chance_of_at_most,
+    checks_needed,
+    fixed_sequence,
+    most_errors,
+)
 from pencil.audit.strata import Stratum, stratified_rate
 
 RESULTS = Path(__file__).resolve().parent / "results" / "audit.json"
@@ -170,10 +177,11 @@ def looks_needed(rng: np.random.Generator, count: int, size: int = 2_000) -> Row
 
 
 def fixed_sample(size: int, rate: float) -> int:
-    """The smallest sample whose exact bound certifies 5 % in at least half of the audits."""
+    """The smallest fixed sample whose exact bound certifies 5 % in at least half of the audits."""
+    wrong = round(rate * size)
     for errors in range(size):
         checked = checks_needed(size, ALPHA, allowed(size, MAX_ERROR), errors)
-        if errors >= round(rate * size) * checked / size - 0.3:  # about the median number of errors
+        if chance_of_at_most(errors, size, wrong, checked) >= 0.5:
             return checked
     return size
 
