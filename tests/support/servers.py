@@ -92,10 +92,10 @@ class ServerHere:
 
 
 class Server:
-    """``pencil review`` in a process of its own."""
+    """``pencil review``, or another command that serves its page, in a process of its own."""
 
-    def __init__(self, run: Path, *words: str) -> None:
-        command = [sys.executable, "-m", "pencil", "review", str(run), "--json", *words]
+    def __init__(self, run: Path, *words: str, command: str = "review") -> None:
+        command = [sys.executable, "-m", "pencil", command, str(run), "--json", *words]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             command,

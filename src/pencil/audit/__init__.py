@@ -3,12 +3,14 @@
 from pencil.audit.certificate import CertificateError, verify, write_certificate
 from pencil.audit.findings import findings, sentences, suggested_looks
 from pencil.audit.labels import FrozenLabels
+from pencil.audit.page import AuditPage
 from pencil.audit.record import Audit
 from pencil.audit.session import Wanted, answer, begin, current_audit, recalibrate_run, resumed
 from pencil.audit.sheet import read_sheet, texts_of, write_sheet
 
 __all__ = [
     "Audit",
+    "AuditPage",
     "CertificateError",
     "FrozenLabels",
     "Wanted",

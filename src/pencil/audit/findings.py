@@ -29,6 +29,7 @@ def findings(audit: Audit) -> Findings:
         "answered": len(audit.answered),
         "checked": len(new),
         "cannot_tell": sum(label is None for _, label in new),
+        "changed_answers": len(audit.answers) - len(audit.labels),
         "agreement": _agreement(audit),
     }
     if audit.plan.sizes.get("relabel"):
@@ -118,9 +119,14 @@ def _rate(rate: Rate) -> dict[str, float]:
     return {name: round(value, 6) for name, value in rate._asdict().items()}
 
 
+def bounds_in_words(audit: Audit, found: Findings) -> list[str]:
+    """The bounds as sentences, the most important first."""
+    return [*_relabel_words(audit, found), *_all_words(audit, found)]
+
+
 def sentences(audit: Audit, found: Findings) -> list[str]:
-    """The findings in words, the most important first."""
-    said = [*_relabel_words(audit, found), *_all_words(audit, found)]
+    """The findings as sentences: the bounds, and what to know about the answers."""
+    said = bounds_in_words(audit, found)
     agreement = found["agreement"]
     if agreement["repeated"]:
         said.append(

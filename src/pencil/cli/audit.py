@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from pencil.errors import ConfigError
 if TYPE_CHECKING:
     from pencil.audit import Audit, FrozenLabels, Wanted
     from pencil.run import RunDirectory
+
+HOST = "127.0.0.1"
 
 
 @click.command()
@@ -41,6 +43,12 @@ if TYPE_CHECKING:
     "--csv", "sheet", type=click.Path(path_type=Path), help="Write the sample to this file to fill in."
 )
 @click.option("--answers", type=click.Path(path_type=Path), help="Read the answers from the filled-in file.")
+@click.option(
+    "--page", is_flag=True, help="Answer in a browser on this machine; the default --bound is then live."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="The port of --page. [default: 8642, or any free port]"
+)
 @click.option("--auditor", help="Your name in the certificate. [default: the user name]")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the certificate to this .json file.")
 @click.option(
@@ -67,6 +75,8 @@ def audit(
     new: bool,
     sheet: Path | None,
     answers: Path | None,
+    page: bool,
+    port: int | None,
     auditor: str | None,
     out: Path | None,
     recalibrate: bool,
@@ -77,8 +87,9 @@ def audit(
 ) -> None:
     """Check a random sample of RUN's changed labels, and certify how many of all of them are wrong.
 
-    First write the sample (--csv), fill in its column "answer", and read it back (--answers). The file does not show
-    which label is given or suggested. --out writes a certificate that anyone can recompute with --verify.
+    Answer in a browser (--page), or write the sample (--csv), fill in its column "answer", and read it back
+    (--answers). Neither shows which label is given or suggested. --out writes a certificate that anyone can recompute
+    with --verify.
     """
     from pencil.audit import Wanted
     from pencil.run import RunDirectory
@@ -92,20 +103,29 @@ def audit(
     wanted = Wanted(what=what, bound=bound, looks=looks, seed=seed, alpha=alpha, max_error=max_error)
     directory = RunDirectory.open(run)
     labels = _labels(directory, max_false_relabels)
-    begun = _open(directory, labels, wanted, new=new, begin_now=sheet is not None)
+    begun = _open(directory, labels, wanted, new=new, sheet=sheet is not None, page=page)
     if begun is None:
         _propose(run, labels, wanted, json_)
         return
     done: dict[str, Any] = {}
+    name = auditor or getpass.getuser()
     if answers is not None:
-        begun = _read(directory, begun, labels, answers, auditor or getpass.getuser())
+        begun = _read(directory, begun, labels, answers, name)
     if sheet is not None:
         done["csv"] = _write(directory, begun, sheet, changed_data)
+    if page:
+        begun = _serve(directory, begun, labels, name, port=port, changed_data=changed_data, json_=json_)
+    _finish(directory, begun, done, out=out, recalibrate=recalibrate)
+    _show(run, begun, done, json_)
+
+
+def _finish(
+    directory: RunDirectory, begun: Audit, done: dict[str, Any], *, out: Path | None, recalibrate: bool
+) -> None:
     if out is not None:
         done["certificate"] = _certify(begun, out)
     if recalibrate:
         done["recalibration"] = _recalibrate(directory, begun)
-    _show(run, begun, done, json_)
 
 
 def _risk(confidence: float) -> float:
@@ -141,15 +161,17 @@ def _statements(contents: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(
-    directory: RunDirectory, labels: FrozenLabels, wanted: Wanted, *, new: bool, begin_now: bool
+    directory: RunDirectory, labels: FrozenLabels, wanted: Wanted, *, new: bool, sheet: bool, page: bool
 ) -> Audit | None:
-    """The run's audit, or a new one; None if there is none and nothing asks to begin."""
+    """The run's audit, or a new one; None if there is none and neither a sheet nor the page asks to begin."""
     from pencil.audit import begin, current_audit, resumed
 
     known = current_audit(directory)
     if known is not None and not new:
         return resumed(directory, known, labels, wanted)
-    return begin(directory, labels, wanted) if begin_now else None
+    if page and not sheet and wanted.bound is None:
+        wanted = replace(wanted, bound="live")
+    return begin(directory, labels, wanted) if sheet or page else None
 
 
 def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool) -> None:
@@ -166,7 +188,7 @@ def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool) -> No
         return
     print_text(
         f"{size:,} changed labels; {needed:,} checks without an error certify {100 * limit:g} %\n"
-        f"begin with: pencil audit {shlex.quote(str(run))} --csv sample.csv"
+        f"begin with: pencil audit {shlex.quote(str(run))} --page, or --csv sample.csv"
     )
 
 
@@ -186,6 +208,38 @@ def _write(directory: RunDirectory, begun: Audit, file: Path, changed_data: bool
         f"{file}: {count:,} lines; fill in the column answer with a class name, a, b or c, or ? if you cannot tell"
     )
     return str(file)
+
+
+def _serve(
+    directory: RunDirectory,
+    begun: Audit,
+    labels: FrozenLabels,
+    auditor: str,
+    *,
+    port: int | None,
+    changed_data: bool,
+    json_: bool,
+) -> Audit:
+    """Serve the page until Ctrl-C, and return the audit with its new answers."""
+    from pencil.audit import AuditPage
+    from pencil.review.access import new_token
+    from pencil.review.server import address, build_app, check_installed, listen, serve
+
+    check_installed()
+    shown, token = AuditPage(directory, begun, labels, changed_data=changed_data), new_token()
+    with listen(HOST, port) as listening:
+        if shown.trouble:
+            say(f"warning: {shown.trouble}")
+        url = address(listening, token)
+        if json_:
+            print_json({"url": url, "token": token, "run": str(directory.path)})
+        else:
+            say(
+                f"{len(begun.items):,} labels to check, {len(begun.answered):,} of them answered; Ctrl-C stops"
+            )
+            click.echo(url)
+        serve(build_app(shown, token, HOST, auditor), listening)
+    return shown.audit
 
 
 def _certify(begun: Audit, file: Path) -> str:

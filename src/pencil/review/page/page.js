@@ -4,9 +4,9 @@ const LEAST_PIXELS = 160;  // smaller images are shown with crisp pixels
 const FOUND = 1000;
 const RETRY = 1000;
 const PATIENCE = 1000;
-const WORDS = { accepted: "accepted", kept: "kept", changed: "changed to", dropped: "dropped", skipped: "skipped" };
+const WORDS = { accepted: "accepted", kept: "kept", changed: "changed to", dropped: "dropped", skipped: "skipped", answered: "answered" };
 const page = {
-  token: "", client: "", classes: [], images: false, texts: false, goal: null, grid: false, items: [], item: null,
+  token: "", client: "", classes: [], images: false, texts: false, goal: null, blind: false, grid: false, items: [], item: null,
   ready: false, busy: false, searching: false, picked: -1,
 };
 
@@ -112,14 +112,16 @@ function showProgress(progress) {
   $("done").value = progress.decided;
   $("count").textContent = progress.decided.toLocaleString("en") + " / " + progress.total.toLocaleString("en");
 }
-function showForecast({ forecast, agreement }) {
+function showForecast({ forecast, agreement, statement }) {
   const stop = Boolean(forecast && forecast.stop);
-  $("forecast").hidden = !(forecast && forecast.looks) && !agreement;
+  $("forecast").hidden = !(forecast && forecast.looks) && !agreement && !statement;
   $("forecast").className = stop ? "stop" : "";
   if (agreement) {
     const kappa = agreement.kappa === null ? "" : ", kappa " + agreement.kappa.toFixed(2);
     const share = agreement.both ? " (" + percent(agreement.share) + kappa + ")" : "";
     $("forecast").textContent = "Second opinion: " + agreement.agree + " of " + agreement.both + " agree" + share;
+  } else if (statement) {
+    $("forecast").textContent = statement;
   } else if (forecast) {
     const errors = page.goal === "relabel" ? "wrong suggestions" : "wrong labels";
     const looks = "the next " + (forecast.looks === 1 ? "look is" : forecast.looks + " looks are");
@@ -137,7 +139,7 @@ function showLikely(item) {
     bar.style.width = 100 * share + "%";
     const name = element("span", "name", page.classes[label]);
     if (label === item.given) name.append(element("span", "tag", "given"));
-    button.append(bar, element("kbd", "", String(index + 1)), name, element("span", "share", percent(share)));
+    button.append(bar, element("kbd", "", String(index + 1)), name, element("span", "share", share === null ? "" : percent(share)));
     button.addEventListener("click", () => act("choose", label));
     const place = document.createElement("li");
     place.append(button);
@@ -173,17 +175,20 @@ async function showOriginal(item) {
   }
 }
 async function showItem(item) {
+  $("id").textContent = item.id;
+  if (!page.blind) showLabels(item);
+  showLikely(item);
+  await showOriginal(item);
+}
+function showLabels(item) {
   const [suggested, share] = item.likely[0] || [item.given, 0];
   const same = suggested === item.given;
-  $("id").textContent = item.id;
   $("given").textContent = page.classes[item.given];
   $("suggested").textContent = page.classes[suggested];
   $("verdict").textContent = item.verdict + ": given label wrong " + percent(item.p_wrong) + ", suggested right " + percent(share);
   $("actions").querySelector("[data-action=accept]").hidden = same;  // accepting would be the same as keeping
   $("actions").querySelector("[data-action=keep] span").textContent = same ? "Keep given (also suggested)" : "Keep given";
   $("actions").querySelector("[data-action=keep]").classList.toggle("first", same);
-  showLikely(item);
-  await showOriginal(item);
 }
 async function show(answer) {
   showProgress(answer.progress);
@@ -370,6 +375,7 @@ function searchKey(event) {
 
 // keys
 
+const BLIND_KEYS = ["d", "u", "/", "?"];  // an audit hides the labels that other keys refer to
 const KEYS = {
   a: () => act("accept"), Enter: () => act("accept"), k: () => act("keep"), d: () => act("drop"), s: () => act("skip"),
   u: () => undo(), g: toggleGrid, "/": () => $("search").focus(), "?": () => $("help").showModal(),
@@ -381,7 +387,7 @@ function key(event) {
   const pressing = event.target.closest && event.target.closest("button, summary");
   if (pressing && (event.key === "Enter" || event.key === " ")) return;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const work = undoing ? () => undo() : (page.grid && GRID_KEYS[name]) || choice(name) || KEYS[name];
+  const work = undoing ? () => undo() : (page.grid && GRID_KEYS[name]) || choice(name) || (!page.blind || BLIND_KEYS.includes(name)) && KEYS[name];
   if (!work || (event.repeat && !name.startsWith("Arrow"))) return;
   event.preventDefault();
   work();
@@ -401,8 +407,9 @@ async function begin() {
     page.images = about.images;
     page.texts = about.texts;
     page.goal = about.goal;
+    if (about.blind) hideLabels();
     $("run").textContent = about.run;
-    document.title = "pencil review " + about.run;
+    document.title = (page.blind ? "pencil audit " : "pencil review ") + about.run;
     $("reviewer").value = localStorage.getItem("reviewer") || about.reviewer;
     $("token").hidden = true;
     if (about.trouble) say(about.trouble, "bad");
@@ -411,6 +418,14 @@ async function begin() {
     if (error instanceof Refused && error.status === 401) askForToken();
     else note("The server does not respond", "Restart it with pencil review, then reload this page. " + error.message);
   }
+}
+function hideLabels() {
+  page.blind = true;
+  page.grid = false;
+  placeSearch();
+  document.body.classList.add("blind");
+  document.querySelector("h1").firstChild.textContent = "pencil audit ";
+  $("actions").querySelector("[data-action=drop]").firstChild.textContent = "Cannot tell ";
 }
 function askForToken() {
   note("Token required", "Open the address that pencil review printed, or enter the token: the part of it after #.");
