@@ -139,7 +139,7 @@ def test_the_words_say_what_was_found(make_run, random_rows, tmp_path):
     commands = [step.command for step in advice(report) if step.command]
     run = tmp_path / "run"
     assert commands == [
-        f"pencil audit {run}",
+        f"pencil audit {run} --csv sample.csv",
         f"pencil labels {run} --out labels.csv",
         f"pencil review {run} --goal clean",
     ]
@@ -155,7 +155,7 @@ def test_alarms_of_the_estimates_come_first_with_their_remedy(make_run, random_r
         "The noise is not uniform. Remedy: audit a hundred rows: pencil audit RUN.",
         "Drift. Remedy: use better features.",
     ]
-    assert advice(report)[0].command == f"pencil audit {folder}"
+    assert advice(report)[0].command == f"pencil audit {folder} --what all --looks 100 --csv sample.csv"
     text = page(report)
     assert text.index("The noise is not uniform. Remedy: audit") < text.index('class="cards"')
 

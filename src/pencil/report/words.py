@@ -120,8 +120,8 @@ def advice(report: Report) -> list[Advice]:
 def _alarms(report: Report) -> Advice | None:
     if report.estimates.alarms:
         return Advice(
-            "Do not rely on the probabilities yet. Check a hundred random examples; the answers correct them.",
-            _command("audit", report),
+            "Do not rely on the probabilities yet. Check a hundred random examples; --recalibrate then corrects them.",
+            f"{_command('audit', report)} --what all --looks 100 --csv sample.csv",
         )
     return Advice("Resolve the alarms before you use the suggestions.") if report.alarms else None
 
@@ -131,14 +131,14 @@ def _nothing_found(report: Report) -> Advice | None:
         return None
     return Advice(
         "There is nothing to change. If you expected wrong labels, check a hundred random examples.",
-        _command("audit", report),
+        f"{_command('audit', report)} --what all --looks 100 --csv sample.csv",
     )
 
 
 def _audit(report: Report) -> Advice | None:
-    words = "Check a random sample of the replacements: the audit states how many are wrong at most, after any answer."
+    words = "Check a random sample of the replacements: the audit states how many of all are wrong at most."
     wanted = report.counts.total(RELABEL) and not report.estimates.alarms
-    return Advice(words, _command("audit", report)) if wanted else None
+    return Advice(words, f"{_command('audit', report)} --csv sample.csv") if wanted else None
 
 
 def _relabel(report: Report) -> Advice | None:
