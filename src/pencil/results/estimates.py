@@ -34,7 +34,8 @@ class Estimates:
         rate: The share of given labels that are wrong.
         suggested_error: The share of rows whose suggested class is wrong.
         per_class: By given class, the share of labels that are wrong: value, low, high.
-        kept: By true class, the share of rows that are given it: value, low, high.
+        kept: By true class, the share of rows that are given it: value, low, high. Empty if there are too many classes
+            for a transition matrix.
         pairs: The largest other entries of the transition matrix: true class, given class, value, low, high.
         alarms: Reasons not to trust these estimates.
         source: The features they were computed from.
@@ -70,14 +71,6 @@ class Estimates:
         """C."""
         return len(self.per_class)
 
-    def matrix(self, classes: list[int]) -> list[list[float]]:
-        """P(given | true) (M, M) among some classes; 0 for entries that were too small to be kept."""
-        known = {(true, given): value for true, given, value, _, _ in self.pairs}
-        return [
-            [self.kept[true][0] if true == given else known.get((true, given), 0.0) for given in classes]
-            for true in classes
-        ]
-
 
 def write_estimates(folder: Path, estimates: Estimates) -> None:
     """Write the file; it marks the posterior of the run as complete."""
@@ -89,7 +82,7 @@ def read_estimates(folder: Path, num_classes: int) -> Estimates:
     path = folder / ESTIMATES
     found: Estimates = read_record(path, Estimates)
     classes = [number for entry in found.pairs for number in entry[:2]]
-    if len(found.kept) != num_classes or found.num_classes != num_classes:
+    if len(found.kept) not in (0, num_classes) or found.num_classes != num_classes:
         raise damaged(path, f"holds {found.num_classes} classes instead of {num_classes}")
     if classes and not 0 <= min(classes) <= max(classes) < num_classes:
         raise damaged(path, f"pairs: classes must be from 0 to {num_classes - 1}")
@@ -98,6 +91,8 @@ def read_estimates(folder: Path, num_classes: int) -> Estimates:
 
 def _largest(bounds: Tensor) -> list[Entry]:
     """The largest entries (C, C, 3) off the diagonal, in descending order."""
+    if not len(bounds):
+        return []
     values = bounds[:, :, 0].clone().fill_diagonal_(-1.0)
     best = values.flatten().topk(min(MOST_PAIRS, values.numel()))
     places = best.indices[best.values > 0]
