@@ -7,7 +7,9 @@
 cleanlab is given what its documentation asks for: probabilities of K = 5 networks for rows that they have not seen,
 with its own default filter. All networks have the model, optimiser and epochs of the grid's cross entropy, and the rows
 are those that the grid's other methods train on. The rows that it calls issues are left out, and a new network learns
-the rest. Cost is examples sent forward in all trainings and predictions. ``--quick``: CUB-200, symmetric 40 %, seed 0.
+the rest. AUROC, average precision and precision at a budget are of cleanlab's own label quality score. The lines have
+the fields of ``pencil bench``, so ``pencil bench table`` reads them. Cost is examples sent forward in all trainings and
+predictions. ``--quick``: CUB-200, symmetric 40 %, seed 0.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from torch import Tensor
 from pencil.algorithm import TopRows
 from pencil.bench import Grid
 from pencil.bench.measure import detection
+from pencil.bench.ranking import ranked
 from pencil.config import RunConfig
 from pencil.data import Examples, Splits
 from pencil.engine import read_json_lines
@@ -63,7 +66,7 @@ def main() -> None:
             with arguments.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(lines[-1]) + "\n")
     finish(
-        {f"{line['noise']}_{name}": line[name] for line in lines for name in ("test_last", "f1")},
+        {f"{line['noise']}_{name}": line[name] for line in lines for name in ("test_last", "f1", "auroc")},
         as_json=arguments.json,
     )
 
@@ -94,6 +97,7 @@ def measured(grid: Path, data: str, noise: str, seed: int) -> Line:
     begun = time.monotonic()
     examples = prepared(grid, data, noise, seed).train
     assert examples.reference is not None
+    wrong = examples.labels.hard != examples.reference
     where = {"grid": str(grid), "data": data, "noise": noise, "seed": seed}
     with tempfile.TemporaryDirectory() as folder:
         probs, forward = out_of_fold(where, examples, Path(folder))
@@ -104,8 +108,10 @@ def measured(grid: Path, data: str, noise: str, seed: int) -> Line:
     return {
         **{name: value for name, value in where.items() if name != "grid"},
         "method": "cleanlab",
+        "variant": "default",
         "test_last": metrics[-1]["test_accuracy"],
-        **detection(examples.labels.hard != examples.reference, issues),
+        **detection(wrong, issues),
+        **ranked(quality_doubts(examples.labels.hard, probs), wrong),
         "seconds": round(time.monotonic() - begun, 2),
         "forward_passes": forward + sum(line["forward_passes"] for line in metrics),
     }
@@ -134,6 +140,13 @@ def label_issues(given: Tensor, probs: Tensor) -> Tensor:
     cleanlab = need("cleanlab.filter", extra="benchmark", purpose="find label issues by confident learning")
     issues = cleanlab.find_label_issues(labels=given.numpy(), pred_probs=probs.double().numpy(), n_jobs=1)
     return torch.from_numpy(issues)
+
+
+def quality_doubts(given: Tensor, probs: Tensor) -> Tensor:
+    """(N,) 1 - cleanlab's own label quality score, with its default settings."""
+    cleanlab = need("cleanlab.rank", extra="benchmark", purpose="score labels by confident learning")
+    scores = cleanlab.get_label_quality_scores(labels=given.numpy(), pred_probs=probs.double().numpy())
+    return 1 - torch.from_numpy(scores)
 
 
 def held_out(num_rows: int, seed: int, number: int) -> Tensor:

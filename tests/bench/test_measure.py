@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pencil.bench import Grid
-from pencil.bench.measure import MEASURES, carry_out, detection
-from pencil.run import prepare_examples
+from pencil.bench.measure import MEASURES, OF_LABELS, carry_out, detection
+from pencil.run import LabelTable, RunDirectory, prepare_examples
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,10 @@ def test_a_run_is_carried_out_measured_and_trimmed(configs, tmp_path, method, de
     assert found["labels_before"] == before
     assert found["labels_after"] > 0.9 if method == "pencil" else found["labels_after"] == before
     assert found["f1"] > 0.9
+    assert found["auroc"] > 0.95
+    assert found["posterior_auroc"] > 0.95
+    assert found["precision_at_1_percent"] == found["posterior_precision_at_1_percent"] == 1.0
+    assert found["calibration_error"] < 0.1
     assert found["forward_passes"] == 10 * len(train) == 10 * found["examples"]
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert found["test_last"] == metrics[-1]["test_accuracy"]
@@ -51,6 +55,7 @@ def test_a_run_is_carried_out_measured_and_trimmed(configs, tmp_path, method, de
     assert found["test_best"] == best["test_accuracy"]
     assert not (folder / "checkpoints").exists()
     assert not (folder / "labels").exists()
+    assert not (folder / "posterior").exists()
     assert carry_out(config, folder, keep=False) == found
 
 
@@ -67,11 +72,27 @@ def test_dividemix_on_two_classes_is_no_label_learner(configs, tmp_path):
     assert found["labels_after"] == found["labels_before"]
 
 
+def assert_ranked_as_in_the_label_table(config, folder, found):
+    """By pairs: how often a wrong row comes before a right one."""
+    train = prepare_examples(config.data, config.seed).train
+    wrong = train.labels.hard != train.reference
+    table = LabelTable.open(RunDirectory.open(folder))
+    for prefix, chunks in (("", table.learned_chunks()), ("posterior_", table.chunks())):
+        distribution = torch.cat([judged.distribution for judged in chunks])
+        score = 1 - distribution.gather(1, train.labels.hard[:, None])[:, 0]
+        pairs = score[wrong][:, None] - score[~wrong]
+        expected = ((pairs > 0).double() + (pairs == 0).double() / 2).mean()
+        assert found[f"{prefix}auroc"] == pytest.approx(float(expected), abs=1e-6)
+        first = wrong[score.argsort(descending=True)[:100]]
+        assert found[f"{prefix}precision_at_100"] == pytest.approx(float(first.double().mean()), abs=0.02)
+
+
 def test_kept_a_run_has_its_checkpoints_and_labels_and_can_be_measured_again(configs, tmp_path):
     folder = tmp_path / "run"
     found = carry_out(configs["pencil"], folder, keep=True)
     assert list((folder / "checkpoints").glob("step-*"))
     assert list((folder / "labels").glob("*"))
+    assert_ranked_as_in_the_label_table(configs["pencil"], folder, found)
     (folder / MEASURES).unlink()
     assert carry_out(configs["pencil"], folder, keep=True) == found
 
@@ -88,7 +109,5 @@ def test_without_the_truth_only_accuracies_are_told(configs, tmp_path):
     table = configs["cross_entropy"].table()
     del table["data"]["noise"]
     found = carry_out(type(configs["pencil"]).of(table), tmp_path / "run", keep=False)
-    assert [found[name] for name in ("labels_before", "labels_after", "precision", "recall", "f1")] == [
-        None
-    ] * 5
+    assert {name for name, value in found.items() if value is None} >= set(OF_LABELS)
     assert found["test_last"] > 0.9

@@ -9,7 +9,14 @@ from hypothesis import given as forall
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pencil.bench.ranking import auroc, average_precision, expected_calibration_error, precision_at
+from pencil.bench.ranking import (
+    MEASURES,
+    auroc,
+    average_precision,
+    expected_calibration_error,
+    precision_at,
+    ranked,
+)
 
 rows = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=30)
 few_rows = st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5)
@@ -101,6 +108,18 @@ def test_scikit_learn_agrees():
     wrong = torch.rand(500, generator=generator) < score
     assert auroc(score, wrong) == pytest.approx(metrics.roc_auc_score(wrong, score))
     assert average_precision(score, wrong) == pytest.approx(metrics.average_precision_score(wrong, score))
+
+
+def test_all_measures_of_a_score():
+    score, wrong = torch.arange(250.0), torch.arange(250) >= 200
+    found = ranked(score, wrong)
+    assert found == {
+        "auroc": 1.0,
+        "average_precision": 1.0,
+        "precision_at_100": 0.5,
+        "precision_at_1_percent": 1.0,
+    }
+    assert tuple(found) == MEASURES
 
 
 def test_undefined_values_are_none_and_bad_scores_are_refused():

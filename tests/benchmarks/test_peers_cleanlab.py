@@ -1,10 +1,13 @@
 """cleanlab beside the grid's methods: the same rows, every row out of fold once, the whole cost counted."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+
+from pencil.bench import read_results, tabulate
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +63,10 @@ def test_errors_are_found_and_all_trainings_counted(peers, grid):
     pytest.importorskip("cleanlab")
     line = peers.measured(grid, "points", "some", 0)
     assert line["f1"] > 0.8
+    assert line["auroc"] > 0.9
+    assert line["average_precision"] > 0.8
+    (grid.parent / "results.jsonl").write_text(json.dumps(line) + "\n")
+    assert "| cleanlab |" in tabulate(read_results(grid.parent), ["auroc", "precision_at_100"])
     assert line["test_last"] > 0.9
     kept = (
         line["forward_passes"] - 180 - 4 * 4 * 180

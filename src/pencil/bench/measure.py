@@ -11,17 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pencil.bench import ranking
+from pencil.bench.ranking import expected_calibration_error, ranked
 from pencil.config import RunConfig
 from pencil.data import Examples
 from pencil.durable import write_text
 from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
-from pencil.results import describe_environment, read_json
+from pencil.results import POSTERIOR, describe_environment, read_json
 from pencil.run import LabelTable, RunDirectory, Trust, code_in, own_examples, resume, train
 from pencil.run.build import build_runtime
 from pencil.run.network import trained_network
 
 MEASURES = "measures.json"
+OF_LABELS = (
+    *("labels_before", "labels_after", "precision", "recall", "f1"),
+    *ranking.MEASURES,
+    *(f"posterior_{name}" for name in ranking.MEASURES),
+    "calibration_error",
+)
+"""What is measured only where the truth is known."""
 
 
 def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
@@ -34,6 +43,7 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
         directory = RunDirectory(folder)
         shutil.rmtree(directory.checkpoints, ignore_errors=True)
         shutil.rmtree(directory.labels, ignore_errors=True)
+        shutil.rmtree(directory.path / POSTERIOR, ignore_errors=True)
     return measures
 
 
@@ -79,15 +89,24 @@ def _labels(
     learns = bool(directory.summary["learns_labels"])
     detector = "labels" if learns else "network"
     if truth is None:
-        unknown = ("labels_before", "labels_after", "precision", "recall", "f1")
-        return {"detector": detector, **dict.fromkeys(unknown)}
-    suggested = _learned(directory) if learns else _predicted(directory, examples, trust_code)
+        return {"detector": detector, **dict.fromkeys(OF_LABELS)}
+    suggested, score = _learned(directory) if learns else _predicted(directory, examples, trust_code)
+    wrong = given != truth
     return {
         "detector": detector,
         "labels_before": _share(given == truth),
         "labels_after": _share((suggested if learns else given) == truth),
-        **detection(given != truth, suggested != given),
+        **detection(wrong, suggested != given),
+        **ranked(score, wrong),
+        **_posterior(directory, wrong),
     }
+
+
+def _posterior(directory: RunDirectory, wrong: Tensor) -> dict[str, float | None]:
+    """How well the run's own probability that a label is wrong ranks the labels, and how well it is calibrated."""
+    p_wrong = torch.cat([judged.p_wrong for judged in LabelTable.open(directory).chunks(decided=False)])
+    measures = {f"posterior_{name}": value for name, value in ranked(p_wrong, wrong).items()}
+    return {**measures, "calibration_error": expected_calibration_error(p_wrong, wrong)}
 
 
 def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:
@@ -101,18 +120,23 @@ def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:
     }
 
 
-def _learned(directory: RunDirectory) -> Tensor:
-    chunks = LabelTable.open(directory).learned_chunks()
-    return torch.cat([judged.suggested for judged in chunks])
+def _learned(directory: RunDirectory) -> tuple[Tensor, Tensor]:
+    """By the method's own labels y^d: the suggested classes (N,), and 1 - y^d of the given class (N,)."""
+    chunks = [(judged.suggested, judged.p_wrong) for judged in LabelTable.open(directory).learned_chunks()]
+    suggested, score = zip(*chunks, strict=True)
+    return torch.cat(suggested), torch.cat(score)
 
 
-def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -> Tensor:
-    """The trained network's classes for its own training rows: one pass over them."""
+def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -> tuple[Tensor, Tensor]:
+    """By the trained network, in one pass over its own training rows: as ``_learned``."""
     runtime = build_runtime(directory.config)
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
-    indices = torch.arange(len(examples))
-    seen = predictions(model, examples.inputs, indices, preparation, runtime)
-    return torch.cat([probabilities.argmax(dim=1) for _, probabilities in seen])
+    indices, given = torch.arange(len(examples)), examples.labels.hard
+    suggested, score = torch.empty_like(given), torch.empty(len(given))
+    for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime):
+        suggested[batch] = probs.argmax(dim=1)
+        score[batch] = 1 - probs.gather(1, given[batch][:, None])[:, 0]
+    return suggested, score
 
 
 def _share(right: Tensor) -> float:

@@ -31,6 +31,22 @@ def groups(score: Tensor, wrong: Tensor) -> Groups:
     return Groups(rows.double(), found.index_add_(0, group, wrong[order].double()))
 
 
+LOOKS = 100
+MEASURES = ("auroc", "average_precision", "precision_at_100", "precision_at_1_percent")
+
+
+def ranked(score: Tensor, wrong: Tensor) -> dict[str, float | None]:
+    """The ``MEASURES`` of a score: in the whole ranking, in the first 100 looks, and in the first hundredth of rows."""
+    hundredth = max(len(score) // 100, 1)
+    values = (
+        auroc(score, wrong),
+        average_precision(score, wrong),
+        precision_at(score, wrong, LOOKS),
+        precision_at(score, wrong, hundredth),
+    )
+    return dict(zip(MEASURES, values, strict=True))
+
+
 def auroc(score: Tensor, wrong: Tensor) -> float | None:
     """P(a wrong row scores above a right one), a tie counting one half; None unless there are rows of both kinds."""
     rows, found = groups(score, wrong)

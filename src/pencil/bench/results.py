@@ -63,6 +63,15 @@ class _Result(BaseModel):
     precision: _Figure = None
     recall: _Figure = None
     f1: _Figure = None
+    auroc: _Figure = None
+    average_precision: _Figure = None
+    precision_at_100: _Figure = None
+    precision_at_1_percent: _Figure = None
+    posterior_auroc: _Figure = None
+    posterior_average_precision: _Figure = None
+    posterior_precision_at_100: _Figure = None
+    posterior_precision_at_1_percent: _Figure = None
+    calibration_error: _Figure = None
     seconds: _Figure = None
     forward_passes: _Figure = None
 

@@ -35,6 +35,23 @@ METRICS = {
     "precision": Metric("precision", "precision of suspected labels, %", 100),
     "recall": Metric("recall", "recall of wrong labels, %", 100),
     "f1": Metric("f1", "F1 of finding wrong labels, %", 100),
+    "auroc": Metric("auroc", "AUROC of finding wrong labels by the method's own labels, %", 100),
+    "average_precision": Metric("average_precision", "average precision of the same order, %", 100),
+    "precision_at_100": Metric("precision_at_100", "wrong labels in the first 100 looks, %", 100),
+    "precision_at_1_percent": Metric(
+        "precision_at_1_percent", "wrong labels in the first 1 % of rows, %", 100
+    ),
+    "posterior_auroc": Metric("posterior_auroc", "AUROC of finding wrong labels by p_wrong, %", 100),
+    "posterior_average_precision": Metric(
+        "posterior_average_precision", "average precision in order of p_wrong, %", 100
+    ),
+    "posterior_precision_at_100": Metric(
+        "posterior_precision_at_100", "wrong labels in the first 100 looks by p_wrong, %", 100
+    ),
+    "posterior_precision_at_1_percent": Metric(
+        "posterior_precision_at_1_percent", "wrong labels in the first 1 % of rows by p_wrong, %", 100
+    ),
+    "calibration_error": Metric("calibration_error", "expected calibration error of p_wrong, points", 100),
     "seconds": Metric("seconds", "seconds of training"),
     "forward_passes": Metric("forward_passes", "examples sent forward in training", digits=0),
 }

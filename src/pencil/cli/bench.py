@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 STOPPED, FAILED = 3, 1  # exit codes
 METRICS = (
     *("last", "best", "validation", "labels_before", "labels_after"),
-    *("precision", "recall", "f1", "seconds", "forward_passes"),
+    *(
+        "precision",
+        "recall",
+        "f1",
+        "auroc",
+        "average_precision",
+        "precision_at_100",
+        "precision_at_1_percent",
+    ),
+    *("posterior_auroc", "posterior_average_precision", "posterior_precision_at_100"),
+    *("posterior_precision_at_1_percent", "calibration_error", "seconds", "forward_passes"),
 )
 
 
