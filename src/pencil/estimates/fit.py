@@ -5,7 +5,9 @@
 3. The map from similarities to probabilities f and the noise rate, by the likelihood of the given labels on a sample of
    rows that does not grow with the data (``likelihood``).
 4. q_c ∝ f_c P(given | c); p_wrong = 1 − q_given; the suggestion is argmax q and is right with probability q.
-5. Sums of q over all rows are the estimates, with intervals (``noise``).
+5. A test for noise between particular classes (``structure``). Where it runs between few pairs, such as each class and
+   the next, prototypes are computed anew from labels that undo it, and steps 3 and 4 use the rates of the pairs.
+6. Sums of q over all rows are the estimates, with intervals (``noise``).
 
 Legend: N rows of all ranks, B rows of a batch, D features, C classes.
 """
@@ -13,20 +15,27 @@ Legend: N rows of all ranks, B rows of a batch, D features, C classes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pencil.estimates.likelihood import CELLS, Evidence, Map, fit_map, log_noise, read_out
-from pencil.estimates.noise import NoiseEstimate, Tally
+from pencil.estimates.noise import Interval, NoiseEstimate, Tally, less_sure
 from pencil.estimates.prototypes import Prototypes
+from pencil.estimates.structure import MOST_CLASSES, Anchors, Round, anchors, chained, fit_structure
 from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
 
 SAMPLED = 10_000
 """Rows of all ranks that the likelihood is fitted on."""
 SAMPLED_CELLS = 2**25
 """Most similarities (rows times classes) that are held."""
+USED = 0.65
+"""The share of structure from which the rounds are used."""
+_NOTHING = torch.zeros(0, 0)
+_UNKNOWN = NoiseEstimate(
+    Interval(0.0, 0.0, 1.0), _NOTHING, _NOTHING, _NOTHING, _NOTHING, Interval(0.0, 0.0, 1.0)
+)
 
 
 @dataclass(frozen=True)
@@ -35,19 +44,38 @@ class Fitted:
 
     Attributes:
         whitening: From features to directions.
+        rounds: That undo noise between particular classes; empty if there is none.
         prototypes: Of the classes.
         map: From similarities to probabilities, and the noise rate.
+        spread: (C, C) logarithm of how wrong labels fall on other classes; None for all alike.
+        cautious: Whether suggestions count as less sure, because an alarm was raised.
         noise: The estimated noise.
     """
 
     whitening: Whitening
+    rounds: tuple[Round, ...]
     prototypes: Prototypes
     map: Map
+    spread: Tensor | None
+    cautious: bool
     noise: NoiseEstimate
 
     def posterior(self, features: Tensor, given: Tensor) -> Tensor:
         """The probability (B, C) that each class is the true one of rows that were fitted, float32."""
-        return _posterior(self.whitening, self.prototypes, self.map, features, given)
+        classes = len(self.prototypes.prior)
+        parts = [
+            self._posterior(self.whitening(some), labels)
+            for some, labels in zip(_parts(features, classes), _parts(given, classes), strict=True)
+        ]
+        return torch.cat(parts) if parts else torch.zeros(0, classes)
+
+    def _posterior(self, directions: Tensor, given: Tensor) -> Tensor:
+        classes, prior = len(self.prototypes.prior), self.prototypes.prior
+        own = chained(self.rounds, directions, given, classes)
+        read = read_out(self.prototypes.similarities(directions, own), prior, torch.tensor(self.map.weights))
+        noise = log_noise(given, classes, torch.tensor(self.map.rate), self.spread)
+        found = (read + noise).softmax(1)
+        return less_sure(found, given) if self.cautious else found
 
 
 def fit(
@@ -58,10 +86,11 @@ def fit(
     trusted: Tensor | None = None,
     total: Total = lambda values: values,
 ) -> Fitted:
-    """Fit on all rows in four passes.
+    """Fit on all rows.
 
     Args:
-        passes: Makes one pass over this rank's rows.
+        passes: Makes one pass over this rank's rows. Four passes are made; if noise between particular classes is
+            found and not all rows fit into the sample, six more.
         given: (N,) their given classes.
         num_classes: C.
         trusted: (N,) bool, rows whose given label was verified.
@@ -69,53 +98,113 @@ def fit(
     """
     sure = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
     whitening, rows = fit_whitening(passes, total)
-    prototypes, held = _prototypes(passes, given, num_classes, whitening, rows, total)
-    places, directions = held
-    evidence = Evidence(
-        _similarities(prototypes, directions, given[places]), given[places], sure[places], prototypes.prior
+    data = _Rows(passes, given, sure, num_classes, whitening, rows, total)
+    prototypes, sample = data.first_pass()
+    evidence = sample.evidence(prototypes, ())
+    test = anchors(evidence.similarities, evidence.given, total)
+    plain = Fitted(whitening, (), prototypes, fit_map(evidence, total, rows), None, test.structured, _UNKNOWN)
+    fitted = plain
+    if test.structured and num_classes <= MOST_CLASSES:
+        fitted = _undone(plain, data, sample) or plain
+    return replace(fitted, noise=data.noise(fitted, test))
+
+
+def _undone(plain: Fitted, data: _Rows, sample: _Sample) -> Fitted | None:
+    """The fit with the noise between particular classes undone; None if most of the noise has no such structure."""
+    found = fit_structure(
+        plain.prototypes,
+        sample.directions,
+        sample.given,
+        lambda rounds: data.prototypes(rounds, sample),
+        data.total,
     )
-    found = fit_map(evidence, total, rows)
-    tally = Tally(num_classes)
-    for at, features in passes():
-        for part, some in zip(_parts(at, num_classes), _parts(features, num_classes), strict=True):
-            tally.add(_posterior(whitening, prototypes, found, some, given[part]), given[part], sure[part])
-    return Fitted(whitening, prototypes, found, tally.noise(found, total))
+    if found.share < USED:
+        return None
+    evidence = sample.evidence(found.prototypes, found.rounds, found.spread)
+    fitted = fit_map(evidence, data.total, data.rows)
+    return replace(plain, rounds=found.rounds, prototypes=found.prototypes, map=fitted, spread=found.spread)
 
 
-def _prototypes(
-    passes: Passes, given: Tensor, num_classes: int, whitening: Whitening, rows: int, total: Total
-) -> tuple[Prototypes, tuple[Tensor, Tensor]]:
-    """Prototypes of the given classes, and places (M,) and directions (M, R) of the sample."""
-    sums = torch.zeros(num_classes, len(whitening.mean), dtype=torch.float64)
-    stride = max(1, -(-rows // max(1, min(SAMPLED, SAMPLED_CELLS // num_classes))))
-    held: list[tuple[Tensor, Tensor]] = [
-        (torch.zeros(0, dtype=torch.long), torch.zeros(0, len(whitening.mean)))
-    ]
-    for places, features in passes():
-        directions = whitening(features)
-        sums.index_add_(0, given[places], directions.double())
-        chosen = places % stride == 0
-        held.append((places[chosen], directions[chosen]))
-    counts = total(given.bincount(minlength=num_classes).double())
-    places, directions = (torch.cat(each) for each in zip(*held, strict=True))
-    return Prototypes.of(total(sums), counts), (places, directions)
+@dataclass(frozen=True)
+class _Sample:
+    """Rows of this rank that are held: directions (M, R), given classes (M,) and whether they are trusted (M,)."""
+
+    directions: Tensor
+    given: Tensor
+    trusted: Tensor
+
+    def evidence(
+        self, prototypes: Prototypes, rounds: tuple[Round, ...], spread: Tensor | None = None
+    ) -> Evidence:
+        classes = len(prototypes.prior)
+        pieces = zip(_parts(self.directions, classes), _parts(self.given, classes), strict=True)
+        similar = [
+            prototypes.similarities(some, chained(rounds, some, labels, classes)) for some, labels in pieces
+        ]
+        whole = torch.cat(similar) if similar else torch.zeros(0, classes)
+        return Evidence(whole, self.given, self.trusted, prototypes.prior, spread)
 
 
-def _posterior(
-    whitening: Whitening, prototypes: Prototypes, found: Map, features: Tensor, given: Tensor
-) -> Tensor:
-    classes, rate = len(prototypes.prior), torch.tensor(found.rate)
-    parts = []
-    for some, labels in zip(_parts(features, classes), _parts(given, classes), strict=True):
-        similar = _similarities(prototypes, whitening(some), labels)
-        read = read_out(similar, prototypes.prior, torch.tensor(found.weights))
-        parts.append((read + log_noise(labels, classes, rate, None)).softmax(1))
-    return torch.cat(parts) if parts else torch.zeros(0, classes)
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of this rank, N of all ranks, and what every pass over them needs."""
 
+    passes: Passes
+    given: Tensor
+    trusted: Tensor
+    classes: int
+    whitening: Whitening
+    rows: int
+    total: Total
 
-def _similarities(prototypes: Prototypes, directions: Tensor, given: Tensor) -> Tensor:
-    own = torch.nn.functional.one_hot(given, len(prototypes.prior)).float()
-    return prototypes.similarities(directions, own)
+    @property
+    def stride(self) -> int:
+        """Every how many rows one is held."""
+        return max(1, -(-self.rows // max(1, min(SAMPLED, SAMPLED_CELLS // self.classes))))
+
+    def first_pass(self) -> tuple[Prototypes, _Sample]:
+        """Prototypes of the given classes, and the sample."""
+        width = len(self.whitening.mean)
+        sums = torch.zeros(self.classes, width, dtype=torch.float64)
+        held = [(torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
+        for places, features in self.passes():
+            directions = self.whitening(features)
+            sums.index_add_(0, self.given[places], directions.double())
+            chosen = places % self.stride == 0
+            held.append((directions[chosen], places[chosen]))
+        directions, places = (torch.cat(each) for each in zip(*held, strict=True))
+        counts = self.given.bincount(minlength=self.classes).double()
+        sample = _Sample(directions, self.given[places], self.trusted[places])
+        return Prototypes.of(self.total(sums), self.total(counts)), sample
+
+    def prototypes(self, rounds: tuple[Round, ...], sample: _Sample) -> Prototypes:
+        """Prototypes of the labels after some rounds."""
+        sums = torch.zeros(self.classes, len(self.whitening.mean), dtype=torch.float64)
+        counts = torch.zeros(self.classes, dtype=torch.float64)
+        for directions, given in self._directions(sample):
+            own = chained(rounds, directions, given, self.classes)
+            sums += (own.T @ directions).double()
+            counts += own.sum(0, dtype=torch.float64)
+        return Prototypes.of(self.total(sums), self.total(counts))
+
+    def _directions(self, sample: _Sample) -> Iterator[tuple[Tensor, Tensor]]:
+        """Directions and given classes of all rows: the sample's if it has all, else from a pass."""
+        if self.stride == 1:
+            yield from zip(
+                _parts(sample.directions, self.classes), _parts(sample.given, self.classes), strict=True
+            )
+            return
+        for places, features in self.passes():
+            for part, some in zip(_parts(places, self.classes), _parts(features, self.classes), strict=True):
+                yield self.whitening(some), self.given[part]
+
+    def noise(self, fitted: Fitted, test: Anchors) -> NoiseEstimate:
+        """The estimates from the posteriors of all rows."""
+        tally = Tally(self.classes)
+        for places, features in self.passes():
+            for part, some in zip(_parts(places, self.classes), _parts(features, self.classes), strict=True):
+                tally.add(fitted.posterior(some, self.given[part]), self.given[part], self.trusted[part])
+        return tally.noise(fitted.map, test, self.total)
 
 
 def _parts(values: Tensor, classes: int) -> Iterator[Tensor]:

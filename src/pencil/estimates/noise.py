@@ -19,9 +19,11 @@ import torch
 from torch import Tensor
 
 from pencil.estimates.likelihood import Map
+from pencil.estimates.structure import Anchors
 from pencil.estimates.whitening import Total
 
 WIDTH = 1.96
+SURE = 0.85
 MODEL_ERROR, MODEL_SHARE = 0.005, 0.03
 
 
@@ -90,7 +92,7 @@ class Tally:
         error = 1 - q.max(1).values.double()
         self.unsure += torch.stack([torch.ones_like(error), error, error * (1 - error)], 1).sum(0)
 
-    def noise(self, found: Map, total: Total, alarms: tuple[Alarm, ...] = ()) -> NoiseEstimate:
+    def noise(self, found: Map, test: Anchors, total: Total) -> NoiseEstimate:
         """The estimates over all ranks."""
         joint, scatter, unsure = total(self.joint), total(self.scatter), total(self.unsure)
         rows = unsure[0].clamp_min(1)
@@ -102,15 +104,45 @@ class Tally:
         error = _interval(unsure[1] / rows, unsure[2] / rows**2, relative)
         matrix = _matrix(joint)
         low, high = _bounds(matrix, joint.sum(1).clamp_min(1)[:, None])
+        alarms = (_structure_alarm(test),) if test.structured else ()
+        if alarms:
+            whole, per_class, error = (_widened(each, test.disagreeing) for each in (whole, per_class, error))
         return NoiseEstimate(
-            _number(whole),
-            per_class.float(),
-            matrix.float(),
-            low.float(),
-            high.float(),
-            _number(error),
-            alarms,
+            rate=_number(whole),
+            per_class=per_class.float(),
+            matrix=matrix.float(),
+            matrix_low=low.float(),
+            matrix_high=high.float(),
+            suggested_error=_number(error),
+            alarms=alarms,
         )
+
+
+def less_sure(posterior: Tensor, given: Tensor) -> Tensor:
+    """The posterior (B, C) with 15 % of what is not on the given class spread over all other classes.
+
+    With noise between particular classes a suggestion is more often wrong than its probability says. The probability
+    that the given label is wrong stays as it is, and so does the order of the other classes.
+    """
+    right = posterior.gather(1, given[:, None])
+    other = SURE * posterior + (1 - SURE) * (1 - right) / max(posterior.shape[1] - 1, 1)
+    return other.scatter(1, given[:, None], right)
+
+
+def _structure_alarm(test: Anchors) -> Alarm:
+    return Alarm(
+        "structure",
+        f"the labels of {100 * test.wrong:.0f} % of the most distinct rows disagree with their features, and noise "
+        f"that falls on all classes alike explains {100 * test.uniform:.0f} %: errors run between particular "
+        "classes, which features alone cannot separate from hard rows",
+        "audit a hundred random rows (pencil audit)",
+    )
+
+
+def _widened(interval: Tensor, most: float) -> Tensor:
+    """The interval (..., 3) from a fifth of its lower bound to at least ``most``."""
+    low, high = interval[..., 1] / 5, interval[..., 2].clamp_min(most)
+    return torch.stack([interval[..., 0], low, high], -1)
 
 
 def _interval(value: Tensor, variance: Tensor, relative: float) -> Tensor:

@@ -1,0 +1,234 @@
+"""Noise between particular classes: a test for it, and labels that undo it.
+
+**Test.** Anchors are the tenth of the rows with the largest lead of the best similarity over the second, but at least
+500 rows or, if there are fewer than 1,000, half of them. A is the share of anchors whose given class is not the most
+similar one. U is the share that noise without structure would explain. Wrong labels that fall on all other classes
+alike are as often in the less similar half of the classes as in the other half; labels of similar classes are hardly
+ever in the less similar half. So U is the share of anchors whose given class is in that half, divided by the size of
+the half. Noise has structure if A − U > 0.01 + 3 standard errors.
+
+**Rounds.** From y = one-hot given classes, six times:
+
+    z     similarities to the prototypes of y, without the row's own share
+    d     agreement of the anchors with their given labels, within [.02, .98]
+    J     counts of (believed, given): believed is argmax z in the first round, then y
+    E     excess J_cj − λ_c where J_cj >= 2 + λ_c + 3 √λ_c, λ_c the mean of the other entries of the row; else 0
+    r     (E_cj + (n_c − ΣE + 5) / (C − 1)) / (n_c + 5), n_c the sum of the row without its diagonal
+    y     ∝ e^(b z_c) P(given | c), with b by likelihood, then rescaled to the given shares of the classes
+
+P(given | c) is d for c itself and (1 − d) r elsewhere. The share ΣE / Σn of structure decides whether the rounds are
+used.
+
+Legend: B rows, M rows of the sample, R dimensions, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pencil.estimates.prototypes import Prototypes
+from pencil.estimates.whitening import Total
+
+ANCHORS, FEWEST = 0.1, 500
+SLACK, ERRORS = 0.01, 3.0
+ROUNDS = 6
+MOST_CLASSES = 2000
+"""With more classes the counts J are not kept, and structure is only tested for."""
+_BINS = 4096
+_PSEUDO = 5.0
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """The test for structure.
+
+    Attributes:
+        wrong: A.
+        uniform: U.
+        error: The standard error of A − U.
+        disagreeing: The share of all rows whose given class is not the most similar one.
+    """
+
+    wrong: float
+    uniform: float
+    error: float
+    disagreeing: float
+
+    @property
+    def structured(self) -> bool:
+        """Whether noise runs between particular classes."""
+        return self.wrong - self.uniform > SLACK + ERRORS * self.error
+
+
+def anchors(similarities: Tensor, given: Tensor, total: Total) -> Anchors:
+    """Test the rows of all ranks: similarities (M, C) and given classes (M,)."""
+    classes = similarities.shape[1]
+    far = far_share(classes)
+    own = similarities.gather(1, given[:, None])
+    places = (similarities > own).sum(1)  # how many classes are more similar
+    chosen = _is_anchor(similarities, total)
+    is_far = places >= classes / 2
+    sums = torch.stack(
+        [
+            chosen.sum(),
+            (chosen & (places > 0)).sum(),
+            (chosen & is_far).sum(),
+            (places > 0).sum(),
+            torch.tensor(len(given)),
+        ]
+    )
+    count, wrong, distant, disagreeing, rows = total(sums.double()).tolist()
+    wrong, distant = wrong / max(count, 1), distant / max(count, 1)
+    variance = wrong * (1 - wrong) + distant * (1 - distant) / far**2
+    return Anchors(wrong, distant / far, (variance / max(count, 1)) ** 0.5, disagreeing / max(rows, 1))
+
+
+def far_share(classes: int) -> float:
+    """The share of the C − 1 other classes that are in the less similar half."""
+    others = range(1, max(classes, 2))
+    return sum(place >= classes / 2 for place in others) / len(others)
+
+
+def _is_anchor(similarities: Tensor, total: Total) -> Tensor:
+    """(M,) bool: the rows with the largest lead, of all ranks."""
+    if similarities.shape[1] < 2:
+        return torch.zeros(len(similarities), dtype=torch.bool)
+    best = similarities.topk(2, dim=1).values
+    bins = ((best[:, 0] - best[:, 1]) / 2 * _BINS).long().clamp(0, _BINS - 1)
+    counts = total(bins.bincount(minlength=_BINS).double()).flip(0).cumsum(0)
+    rows = float(counts[-1])
+    wanted = max(ANCHORS * rows, min(rows / 2, FEWEST))
+    least = _BINS - 1 - int((counts < wanted).sum())
+    return bins >= least
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round needs to give a row its label.
+
+    Attributes:
+        prototypes: Of the labels before the round.
+        sharpness: b.
+        noise: (C, C) log P(given | c).
+        tilt: (C,) logarithm of the factors that restore the given shares.
+    """
+
+    prototypes: Prototypes
+    sharpness: float
+    noise: Tensor
+    tilt: Tensor
+
+    def labels(self, directions: Tensor, own: Tensor, given: Tensor) -> Tensor:
+        """Return y (B, C) after the round, from y before it."""
+        scores = self.sharpness * self.prototypes.similarities(directions, own)
+        return (scores + self.noise[:, given].T + self.tilt).softmax(1)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The rounds and what they found.
+
+    Attributes:
+        rounds: In order.
+        prototypes: Of the labels after the last round.
+        spread: (C, C) log r.
+        share: ΣE / Σn.
+    """
+
+    rounds: tuple[Round, ...]
+    prototypes: Prototypes
+    spread: Tensor
+    share: float
+
+
+def chained(rounds: tuple[Round, ...], directions: Tensor, given: Tensor, classes: int) -> Tensor:
+    """Return y (B, C) after these rounds."""
+    own = torch.nn.functional.one_hot(given, classes).float()
+    for each in rounds:
+        own = each.labels(directions, own, given)
+    return own
+
+
+def fit_structure(
+    prototypes: Prototypes,
+    directions: Tensor,
+    given: Tensor,
+    prototypes_of: Callable[[tuple[Round, ...]], Prototypes],
+    total: Total,
+) -> Structure:
+    """Make the rounds.
+
+    Args:
+        prototypes: Of the given classes.
+        directions: (M, R) of the sample.
+        given: (M,) its given classes.
+        prototypes_of: The prototypes of all rows' labels after some rounds.
+        total: The sum over ranks.
+    """
+    classes = len(prototypes.prior)
+    truth = torch.nn.functional.one_hot(given, classes).float()
+    own, start, shares = truth, 20.0, prototypes.prior
+    rounds: tuple[Round, ...] = ()
+    for number in range(ROUNDS):
+        similar = prototypes.similarities(directions, own)
+        kept = _agreement(similar, given, total)
+        believed = own if number else torch.nn.functional.one_hot(similar.argmax(1), classes).float()
+        spread, share = spreading(total((believed.T @ truth).double()))
+        noise = (spread + torch.log1p(-torch.tensor(kept))).fill_diagonal_(float(torch.tensor(kept).log()))
+        start = _sharpness(similar, noise[:, given].T, start, total)
+        tilt = _tilt(start * similar + noise[:, given].T, shares, total)
+        rounds = (*rounds, Round(prototypes, start, noise, tilt))
+        own = rounds[-1].labels(directions, own, given)
+        prototypes = prototypes_of(rounds)
+    return Structure(rounds, prototypes, spread, share)
+
+
+def spreading(counts: Tensor) -> tuple[Tensor, float]:
+    """Return log r (C, C) float32 and the share of structure, from J (C, C)."""
+    classes = len(counts)
+    other = counts.clone().fill_diagonal_(0)
+    rows = other.sum(1, keepdim=True)
+    usual = rows / max(classes - 1, 1)
+    excess = torch.where(other >= 2 + usual + 3 * usual.sqrt(), other - usual, 0.0)
+    rest = (rows - excess.sum(1, keepdim=True) + _PSEUDO) / max(classes - 1, 1)
+    spread = (excess + rest).fill_diagonal_(0)
+    spread = spread / spread.sum(1, keepdim=True).clamp_min(1e-12)
+    return spread.clamp_min(1e-12).log().float(), float(excess.sum() / other.sum().clamp_min(1))
+
+
+def _agreement(similarities: Tensor, given: Tensor, total: Total) -> float:
+    chosen = _is_anchor(similarities, total)
+    agree = (similarities.argmax(1) == given) & chosen
+    same, count = total(torch.stack([agree.sum(), chosen.sum()]).double()).tolist()
+    return float(min(max(same / max(count, 1), 0.02), 0.98))
+
+
+def _sharpness(similarities: Tensor, noise: Tensor, start: float, total: Total) -> float:
+    """Return b by Newton's method on Σ log Σ_c softmax(b z)_c P(given | c)."""
+    sharp: float = start
+    for _ in range(8):
+        read = (sharp * similarities).log_softmax(1)
+        sums = torch.zeros(2, dtype=torch.float64)
+        for sign, chances in ((1, (read + noise).softmax(1)), (-1, read.exp())):
+            mean = (chances * similarities).sum(1).double()
+            square = (chances * similarities.square()).sum(1).double()
+            sums += sign * torch.stack([mean.sum(), (square - mean.square()).sum()])
+        gradient, curvature = total(sums).tolist()
+        step = gradient / max(abs(curvature), 1e-9)
+        sharp = float(min(max(sharp + min(max(step, -sharp / 2), sharp), 0.5), 200.0))
+    return sharp
+
+
+def _tilt(scores: Tensor, prior: Tensor, total: Total) -> Tensor:
+    """Return the logarithm of factors (C,) after which the classes have about their given shares."""
+    tilt = torch.zeros_like(prior)
+    for _ in range(5):
+        rows = torch.tensor([float(len(scores))], dtype=torch.float64)
+        sums = total(torch.cat([(scores + tilt).softmax(1).sum(0).double(), rows]))
+        shares = (sums[:-1] / sums[-1].clamp_min(1)).clamp_min(1e-9)
+        tilt = (tilt + prior - shares.log().float()).clamp(-30, 30)
+    return tilt
