@@ -155,11 +155,10 @@ def review(run: Path) -> None:
 
     opened = Review(RunDirectory.open(run), with_sure=True)
     try:
-        item = opened.take("window")["items"][0]
+        items = opened.take("window")["items"]
         for number, action in enumerate(("keep", "accept", "drop")):
-            item = opened.decide(Who("Ann", "window"), str(number), [(item["row"], item["version"])], action)[
-                "item"
-            ]
+            seen = [(item["row"], item["version"]) for item in items]
+            items = opened.decide(Who("Ann", "window"), str(number), seen, action)["items"]
     finally:
         opened.close()
 
