@@ -132,7 +132,10 @@ def test_the_transition_matrix_is_that_of_the_estimates(counted):
     estimates = estimates_of(judged.distribution, judged.given)
     matrix = transition(estimates, counts)
     assert matrix.is_whole
-    assert matrix.shares == estimates.matrix(list(range(CLASSES)))
+    known = {(true, given): value for true, given, value, *_ in estimates.pairs}
+    for true in range(CLASSES):
+        own = estimates.kept[true][0]
+        assert matrix.shares[true] == [known.get((true, given), own) for given in range(CLASSES)]
     assert matrix.truth == true_shares(counts.truth, range(CLASSES))
     for row in matrix.cells:
         assert all(cell.low <= cell.value <= cell.high for cell in row)
