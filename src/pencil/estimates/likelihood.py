@@ -31,6 +31,7 @@ STEPS = 20
 CELLS = 2**20  # entries of (rows, classes) at a time
 _START = (8.0, 2.0, -2.0)
 _BOUNDS = (-9.0, 4.0)  # of η: a rate from 0.0001 to 0.98
+_GRID = 200
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,15 @@ class Map:
         weights: w (K,).
         rate: π.
         error: The standard error of π by the likelihood alone.
+        low, high: The rates whose log-likelihood, with the weights as they are, is within 1.92 of the largest.
         likelihood: The mean log-likelihood of a row.
     """
 
     weights: tuple[float, float]
     rate: float
     error: float
+    low: float
+    high: float
     likelihood: float
 
 
@@ -94,7 +98,9 @@ def fit_map(evidence: Evidence, total: Total, rows: float | None = None) -> Map:
     variance = torch.linalg.pinv(_definite(-here.hessian))[2, 2] * here.rows / (rows or here.rows)
     rate = float(point[2].sigmoid())
     weights = (float(point[0]), float(point[1]))
-    return Map(weights, rate, rate * (1 - rate) * float(variance) ** 0.5, here.value / max(here.rows, 1.0))
+    low, high = _likely_rates(evidence, point, total)
+    error = rate * (1 - rate) * float(variance) ** 0.5
+    return Map(weights, rate, error, low, high, here.value / max(here.rows, 1.0))
 
 
 def read_out(similarities: Tensor, prior: Tensor, weights: Tensor) -> Tensor:
@@ -174,6 +180,21 @@ def _moments(features: Tensor, chances: Tensor, given: Tensor | None) -> tuple[T
     if given is not None:
         second[-1, -1] = float((1 - chances.gather(1, given[:, None])).sum(dtype=torch.float64))
     return means, second
+
+
+def _likely_rates(evidence: Evidence, point: Tensor, total: Total) -> tuple[float, float]:
+    """The ends of the 95 % interval of π: few rows or features without information leave it wide."""
+    rates = torch.linspace(*_BOUNDS, _GRID, dtype=torch.float64).sigmoid()
+    values = torch.zeros(_GRID, dtype=torch.float64)
+    for part in evidence.parts():
+        read = read_out(part.similarities, part.prior, point[:2].float())
+        half = log_noise(part.given, len(part.prior), torch.tensor(0.5), part.spread)
+        right = read.gather(1, part.given[:, None]).exp()[~part.trusted].double()
+        wrong = 2 * (read + half).exp().scatter(1, part.given[:, None], 0.0).sum(1)[~part.trusted].double()
+        values += (right * (1 - rates) + wrong[:, None] * rates).clamp_min(1e-300).log().sum(0)
+    values = total(values)
+    likely = rates[values >= values.max() - 1.92]
+    return float(likely.min()), float(likely.max())
 
 
 def _newton(here: _Sums) -> Tensor:

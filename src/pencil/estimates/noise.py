@@ -6,7 +6,10 @@ errors of three parts:
 
     which rows are wrong, given their probabilities      Σ p (1 − p) / n²
     the fitted rate (and with it all p)                  se(π)², from the likelihood
-    the model itself                                     0.005 + 3 % of the value, from simulated noise
+    the model itself                                     0.005 + 3 % of the value, from tuning problems
+
+and the rate's interval reaches to all rates that the likelihood does not exclude, which matters for few rows. After an
+alarm intervals reach from a fifth of their lower bound to the share of rows whose most similar class is another one.
 
 Legend: B rows, C classes.
 """
@@ -19,7 +22,7 @@ import torch
 from torch import Tensor
 
 from pencil.estimates.likelihood import Map
-from pencil.estimates.structure import Anchors
+from pencil.estimates.structure import MOST_CLASSES, Anchors
 from pencil.estimates.whitening import Total
 
 WIDTH = 1.96
@@ -58,7 +61,7 @@ class NoiseEstimate:
     Attributes:
         rate: The share of given labels that are wrong.
         per_class: (C, 3) the same for the rows given each class: value, low, high.
-        matrix: (C, C) P(given | true).
+        matrix: (C, C) P(given | true); (0, 0) with more than 2,000 classes, and so are its bounds.
         matrix_low: (C, C) lower bounds.
         matrix_high: (C, C) upper bounds.
         suggested_error: The share of rows whose most likely class is wrong.
@@ -75,46 +78,49 @@ class NoiseEstimate:
 
 
 class Tally:
-    """Sums of the posterior of all rows of this rank."""
+    """Sums of the posterior of all rows of this rank; without a transition matrix if there are very many classes."""
 
     def __init__(self, num_classes: int) -> None:
-        self.joint = torch.zeros(num_classes, num_classes, dtype=torch.float64)  # true, given
-        self.scatter = torch.zeros(num_classes, dtype=torch.float64)  # Σ p (1 − p) by given class
-        self.unsure = torch.zeros(3, dtype=torch.float64)  # rows, Σ e and Σ e (1 − e) with e = 1 − max q
+        kept = num_classes if num_classes <= MOST_CLASSES else 0
+        self.joint = torch.zeros(kept, kept, dtype=torch.float64)  # true, given
+        # by given class: rows, Σ p and Σ p (1 − p) with p = 1 − q_given
+        self.wrong = torch.zeros(num_classes, 3, dtype=torch.float64)
+        # Σ e and Σ e (1 − e) with e = 1 − max q, and rows that are not trusted
+        self.unsure = torch.zeros(3, dtype=torch.float64)
 
     def add(self, posterior: Tensor, given: Tensor, trusted: Tensor) -> None:
         """Count rows with posterior (B, C), given classes (B,) and whether they are trusted (B,)."""
-        sure = torch.nn.functional.one_hot(given, len(self.joint)).to(posterior.dtype)
+        sure = torch.zeros_like(posterior).scatter_(1, given[:, None], 1.0)
         q = torch.where(trusted[:, None], sure, posterior)
-        self.joint.index_add_(1, given, q.T.double())
+        if len(self.joint):
+            self.joint.index_add_(1, given, q.T.double())
         wrong = 1 - q.gather(1, given[:, None])[:, 0].double()
-        self.scatter.index_add_(0, given, wrong * (1 - wrong))
+        self.wrong.index_add_(0, given, torch.stack([torch.ones_like(wrong), wrong, wrong * (1 - wrong)], 1))
         error = 1 - q.max(1).values.double()
-        self.unsure += torch.stack([torch.ones_like(error), error, error * (1 - error)], 1).sum(0)
+        self.unsure += torch.stack([error, error * (1 - error), (~trusted).double()], 1).sum(0)
 
     def noise(self, found: Map, test: Anchors, total: Total) -> NoiseEstimate:
         """The estimates over all ranks."""
-        joint, scatter, unsure = total(self.joint), total(self.scatter), total(self.unsure)
-        rows = unsure[0].clamp_min(1)
-        given, right = joint.sum(0), joint.diagonal()
-        rate = (given.sum() - right.sum()) / rows
+        joint, classes, unsure = total(self.joint), total(self.wrong), total(self.unsure)
+        count = classes.sum(0)[0].clamp_min(1)
         relative = found.error / max(found.rate, 1e-3)
-        whole = _interval(rate, scatter.sum() / rows**2, relative)
-        per_class = _interval(1 - right / given.clamp_min(1), scatter / given.clamp_min(1) ** 2, relative)
-        error = _interval(unsure[1] / rows, unsure[2] / rows**2, relative)
+        rows, wrong, scatter = classes.unbind(1)
+        rate = _interval(wrong.sum() / count, scatter.sum() / count**2, relative)
+        rate = _reaching(rate, *(end * float(unsure[2] / count) for end in (found.low, found.high)))
+        per_class = _interval(wrong / rows.clamp_min(1), scatter / rows.clamp_min(1) ** 2, relative)
+        error = _interval(unsure[0] / count, unsure[1] / count**2, relative)
+        if test.structured:
+            rate, per_class, error = (_widened(each, test.disagreeing) for each in (rate, per_class, error))
         matrix = _matrix(joint)
-        low, high = _bounds(matrix, joint.sum(1).clamp_min(1)[:, None])
-        alarms = (_structure_alarm(test),) if test.structured else ()
-        if alarms:
-            whole, per_class, error = (_widened(each, test.disagreeing) for each in (whole, per_class, error))
+        low, high = _bounds(matrix, joint.sum(1, keepdim=True).clamp_min(1))
         return NoiseEstimate(
-            rate=_number(whole),
+            rate=_number(rate),
             per_class=per_class.float(),
             matrix=matrix.float(),
             matrix_low=low.float(),
             matrix_high=high.float(),
             suggested_error=_number(error),
-            alarms=alarms,
+            alarms=(_structure_alarm(test),) if test.structured else (),
         )
 
 
@@ -137,6 +143,12 @@ def _structure_alarm(test: Anchors) -> Alarm:
         "classes, which features alone cannot separate from hard rows",
         "audit a hundred random rows (pencil audit)",
     )
+
+
+def _reaching(interval: Tensor, low: float, high: float) -> Tensor:
+    """The interval (3,), made to reach these bounds."""
+    ends = [interval[1].clamp_max(low), interval[2].clamp_min(high)]
+    return torch.stack([interval[0], *ends])
 
 
 def _widened(interval: Tensor, most: float) -> Tensor:
