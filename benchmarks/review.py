@@ -33,12 +33,15 @@ from common import finish
 
 from pencil.algorithm.top_rows import cut
 from pencil.config import RunConfig
+from pencil.estimates import Interval
 from pencil.presets import preset
-from pencil.results import ModelCard, save_labels, save_model
+from pencil.results import POSTERIOR, Estimates, ModelCard, save_labels, save_model, write_estimates
+from pencil.results.saved import LABELS
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels, TopStore
 
 FEW = 100
+STORE = "top:8"
 
 
 def main() -> None:
@@ -89,23 +92,28 @@ def measure(folder: Path, rows: int, classes: int, decisions: int) -> dict[str, 
 def make_run(folder: Path, rows: int, classes: int) -> Path:
     """A finished run whose label rows are all doubtful, cut to their 8 largest entries."""
     table = preset("features", "points.npz").table()
-    directory = RunDirectory.create(folder, RunConfig.of(table | {"store": "top:8"}))
-    store = TopStore(rows, classes, 8)
+    directory = RunDirectory.create(folder, RunConfig.of(table | {"store": STORE}))
+    stores = {LABELS: TopStore(rows, classes, 8), POSTERIOR: TopStore(rows, classes, 8)}
     generator = torch.Generator().manual_seed(0)
     for part in torch.arange(rows).split(1 << 16):
-        store.scatter(part, cut(torch.randn(len(part), classes, generator=generator), 8))
+        logits = cut(torch.randn(len(part), classes, generator=generator), 8)
+        stores[LABELS].scatter(part, logits)
+        stores[POSTERIOR].scatter(part, logits.softmax())
     given = GivenLabels.of(torch.randint(classes, (rows,), generator=generator), classes)
-    save_labels(
-        directory.path,
-        torch.arange(rows),
-        given,
-        store.state(),
-        [f"train/{row:07}.jpg" for row in range(rows)],
-    )
+    ids = [f"train/{row:07}.jpg" for row in range(rows)]
+    for name, store in stores.items():
+        save_labels(directory.path, torch.arange(rows), given, store.state(), ids, name=name)
+    write_estimates(directory.path, estimates(classes))
     names = tuple(f"class {number}" for number in range(classes))
     save_model(directory.path, {}, ModelCard(name="linear", args={}, input_shape=(8,), class_names=names))
     directory.write_summary({"examples": rows})
     return directory.path
+
+
+def estimates(classes: int) -> Estimates:
+    """Estimates of labels that are all doubtful."""
+    doubtful, share = Interval(0.9, 0.8, 1.0), [(0.9, 0.8, 1.0)] * classes
+    return Estimates(doubtful, doubtful, share, share, [], [], "inputs", STORE)
 
 
 class Server:

@@ -57,7 +57,7 @@ GOALS = ("clean", "relabel")  # as pencil.review.orders.GOALS, which the command
     help="Allow a --host that other machines can reach. The connection is not encrypted.",
 )
 @click.option(
-    "--all", "with_sure", is_flag=True, help="Also review rows with the verdict keep, after all others."
+    "--all", "with_sure", is_flag=True, help="Also review rows with the verdict keep, in the same order."
 )
 @click.option(
     "--reviewer", help="Your name in the history; it can be changed on the page. [default: the user name]"

@@ -11,7 +11,7 @@ Legend: M rows of a review, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -22,9 +22,8 @@ from pencil.results import KEEP, RELABEL, REVIEW, Judged
 
 CLEAN, RELABELLED = "clean", "relabel"
 GOALS = (CLEAN, RELABELLED)
-DOUBTFUL, SURE = "doubtful", "sure"  # parts of an order
-VERDICTS_OF_PART: Mapping[str, tuple[int, ...]] = {DOUBTFUL: (REVIEW, RELABEL), SURE: (KEEP,)}
-"""The verdicts in each part of an order."""
+DOUBTFUL, ALL = (REVIEW, RELABEL), (REVIEW, RELABEL, KEEP)
+"""The verdicts of the rows in a queue."""
 
 WINDOW = 240  # rows are moved within windows of this size only
 STRETCH, FEW = 12, 3  # in 12 rows, at most 3 of the same given and suggested class, if the window has others

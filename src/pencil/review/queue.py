@@ -22,8 +22,9 @@ _OTHERS = """
   SELECT 1 FROM leases WHERE leases.round = :round AND leases.row = queue.row AND client <> :client AND until > :now
 """
 _SKIPS = "SELECT 1 FROM skips WHERE skips.round = :round AND skips.row = queue.row AND client = :client"
+# CROSS JOIN keeps SQLite from reading the whole queue first.
 _MINE = """
-SELECT queue.row FROM leases JOIN queue USING (row)
+SELECT queue.row FROM leases CROSS JOIN queue INDEXED BY queue_by_row USING (row)
 WHERE leases.round = :round AND client = :client AND until > :now AND part = :part AND decided = 0
 ORDER BY place LIMIT :count
 """
@@ -33,7 +34,7 @@ WHERE part = :part AND decided = 0 AND NOT EXISTS ({_OTHERS}) AND NOT EXISTS ({_
 ORDER BY place LIMIT :count
 """  # noqa: S608 - built from constants only
 _SKIPPED = f"""
-SELECT queue.row FROM skips JOIN queue USING (row)
+SELECT queue.row FROM skips CROSS JOIN queue INDEXED BY queue_by_row USING (row)
 WHERE skips.round = :round AND client = :client AND part = :part AND decided = 0 AND NOT EXISTS ({_OTHERS})
 ORDER BY skips.entry LIMIT :count
 """  # noqa: S608 - as above

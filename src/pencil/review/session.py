@@ -25,7 +25,7 @@ from pencil.review.items import (
     looks_until_stop,
 )
 from pencil.review.opinions import SECOND, agreement_of, decided_rows
-from pencil.review.orders import CLEAN, DOUBTFUL, SURE, VERDICTS_OF_PART, Order, order_by
+from pencil.review.orders import ALL, CLEAN, DOUBTFUL, Order, order_by
 from pencil.review.pictures import Pictures
 from pencil.review.queue import LEASE_SECONDS, Part, Queue
 from pencil.run import ChangedDataError, LabelTable, RunDirectory, rows_to_show
@@ -97,7 +97,7 @@ class Review:
         directory: The run.
         goal: What happens to rows that nobody reviews (one of ``GOALS``); decides the order.
         second_opinion: Show the decided rows again, without the decisions; they stay as they are.
-        with_sure: Whether to queue the rows with verdict ``keep`` too, after all others.
+        with_sure: Whether to queue the rows with verdict ``keep`` too, in the same order.
         stop_below: Suggest to stop if the next 100 looks are expected to find fewer errors than this.
         lease_seconds: How long a row stays reserved for its reviewer.
         max_false_relabels: Replaces the share of the run's verdict rule.
@@ -142,18 +142,15 @@ class Review:
         if self.second_opinion:
             newest = self._database.find("SELECT MAX(entry) FROM history WHERE round = ?", (FIRST,))
             return {SECOND: Part(str(newest), partial(decided_rows, self._database))}
-        source = self._source()
-        return {
-            f"{self.goal} {part}": Part(source, partial(self._order, part))
-            for part in ((DOUBTFUL, SURE) if with_sure else (DOUBTFUL,))
-        }
+        name = f"{self.goal}, all rows" if with_sure else self.goal
+        return {name: Part(self._source(), partial(self._order, ALL if with_sure else DOUBTFUL))}
 
-    def _order(self, part: str) -> Order:
-        """The rows of a part by their learned labels, so that decisions do not move rows between parts."""
-        return order_by(self.goal, self._table.chunks(decided=False), VERDICTS_OF_PART[part])
+    def _order(self, verdicts: Sequence[int]) -> Order:
+        """The rows by their probabilities without decisions, so that decisions do not change the order."""
+        return order_by(self.goal, self._table.chunks(decided=False), verdicts)
 
     def _source(self) -> str:
-        """A digest of what the order depends on; the verdict rule does not move rows between the parts."""
+        """A digest of what the order depends on; the verdict rule decides only between relabel and review."""
         found = hashlib.sha256()
         for name in SOURCES:
             path = self.directory.path / name
