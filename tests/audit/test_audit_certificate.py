@@ -87,8 +87,8 @@ def test_a_forger_who_also_renews_the_checksum_is_found_by_recomputing(certifica
         certificate.write_text(json.dumps(forged))
         if path == ("checksum",) or NOT_RECOMPUTED & set(path) or path[0] == "answers":
             continue
-        if path[0] == "draws" and path[-1] in ("given", "confidence"):
-            continue  # do not matter for these statements; compared with the run below
+        if path[0] == "draws" and path[-1] in ("given", "suggested", "confidence"):
+            continue  # may not matter for these statements, as one wrong label for another; compared with the run below
         if path[-1] in ("mean_p_wrong", "relabel") and "mean_p_wrong" in path:
             continue
         with pytest.raises(CertificateError):
