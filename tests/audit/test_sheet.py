@@ -1,0 +1,66 @@
+"""The sample as a CSV: texts beside the choices, answers by name or letter."""
+
+import csv
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from pencil.audit import Wanted, begin, read_sheet, sheet, texts_of, write_sheet
+from pencil.data import Record, Text
+from pencil.errors import DataError
+from pencil.run import own_examples
+
+
+@pytest.fixture
+def audit(run, labels):
+    return begin(run, labels, Wanted(looks=10, seed=5))
+
+
+@pytest.fixture
+def with_texts(run, monkeypatch):
+    """The data of the run, shown as texts and records."""
+    examples = own_examples(run).train
+
+    class Notes(type(examples.inputs)):
+        def shown(self, index):
+            return Text(f"=note {index}") if index % 2 else Record({"number": index, "place": "shelf"})
+
+    notes = Notes(**vars(examples.inputs))
+    shown = SimpleNamespace(train=replace(examples, inputs=notes))
+    monkeypatch.setattr(sheet, "rows_to_show", lambda *_, **__: shown)
+    return shown
+
+
+def lines_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_texts_and_records_are_written(run, audit, with_texts, tmp_path):
+    write_sheet(tmp_path / "s.csv", audit, texts_of(run))
+    for line, item in zip(lines_of(tmp_path / "s.csv"), audit.items, strict=True):
+        text = f"'=note {item.row}" if item.row % 2 else f"number: {item.row}\nplace: shelf"
+        assert line["text"].replace("\\u000a", "\n") == text
+    with_texts.train = replace(with_texts.train, ids=with_texts.train.ids[::-1])
+    with pytest.raises(DataError, match="restore the data of the run"):
+        write_sheet(tmp_path / "s.csv", audit, texts_of(run))
+
+
+def test_plain_numbers_and_missing_data_have_no_texts(run, audit, tmp_path):
+    assert texts_of(run) is None
+    write_sheet(tmp_path / "s.csv", audit, None)
+    assert "text" not in lines_of(tmp_path / "s.csv")[0]
+
+
+def test_a_class_name_wins_over_a_letter(audit, tmp_path):
+    item = audit.items[0]
+    (tmp_path / "s.csv").write_text("look;answer\n1;b\n2;C\n")
+    assert list(read_sheet(tmp_path / "s.csv", audit, ["b", *item.choices])) == [
+        (1, "b"),
+        (2, audit.items[1].choices[2]),
+    ]
+    assert next(read_sheet(tmp_path / "s.csv", audit, item.choices)) == (1, item.choices[1])
+    (tmp_path / "s.csv").write_text("look,other\n1,b\n")
+    with pytest.raises(DataError, match="keep the columns look and answer"):
+        list(read_sheet(tmp_path / "s.csv", audit, item.choices))
