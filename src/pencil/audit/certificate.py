@@ -103,6 +103,8 @@ def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None
         drawn = looks(audit.plan.seed, audit.plan.sizes, [draw.counts for draw in audit.draws])
         if drawn != [item.look for item in items]:
             return "the labels are not those that the seed draws"
+        if not all({item.given, item.suggested} <= set(item.choices) for item in items):
+            return "it lists labels that were not among the choices"
         if any(answer.look not in range(1, len(items) + 1) for answer in audit.answers):
             return "it answers labels that were not drawn"
         found = findings(audit)
