@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-EDGE = 3e-4  # probabilities are at least this far from 0 and 1, so that no row outweighs all others
+EDGE = 1e-4  # probabilities are at least this far from 0 and 1, so that no row outweighs all others
 PRIOR = (0.1, 1.0)  # precision of shift and slope around 0 and 1
 CRITICAL = 9.21  # 99 % point of chi-squared with two degrees of freedom
 STEPS = 50
