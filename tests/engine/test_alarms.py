@@ -100,7 +100,7 @@ def test_the_gain_and_its_error_are_those_of_drawn_truths(seed):
     assert variance == pytest.approx(float(gained.var()), rel=0.2, abs=0.01)
 
 
-def test_labels_that_get_worse_by_the_estimate_are_drift():
+def test_labels_may_get_worse_by_the_estimate():
     def course(*gains, error=0.005):
         return [
             {"epoch": n, "phase": "correction", "labels_gain": each, "labels_gain_error": error}
@@ -118,7 +118,7 @@ def test_labels_that_get_worse_by_the_estimate_are_drift():
     assert worse_labels(course(0.05, -0.05, -0.06)) is None  # the best of the last three is the best
     assert worse_labels(course(0.05, 0.03, 0.03, 0.03)) is None
     assert worse_labels(course(0.0, -0.05, -0.06, -0.07, error=0.02)) is None
-    assert [alarm.name for alarm in found(course(-0.05, -0.06, -0.07), 0)] == ["drift"]
+    assert [alarm.name for alarm in found(course(-0.05, -0.06, -0.07), 0)] == ["worse_labels"]
 
 
 def test_only_correction_raises_alarms():

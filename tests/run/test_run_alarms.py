@@ -41,10 +41,10 @@ train(RunConfig.read(Path(sys.argv[1])), sys.argv[2])
 
 @pytest.fixture(scope="module")
 def weak(tmp_path_factory):
-    """Features that tell five classes apart in half of the cases: less than labels of which 80 % are right."""
+    """Features that tell five classes apart in most cases: less often than labels of which 95 % are right."""
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(5, 8))
-    centers *= 1.5 / np.linalg.norm(centers, axis=1, keepdims=True)
+    centers *= 2.0 / np.linalg.norm(centers, axis=1, keepdims=True)
     labels = rng.integers(5, size=1200)
     values = (centers[labels] + rng.normal(size=(1200, 8))).astype(np.float32)
     path = tmp_path_factory.mktemp("weak") / "weak.npz"
@@ -56,7 +56,7 @@ def weak(tmp_path_factory):
 def make(weak):
     def config(**alarms) -> RunConfig:
         table = preset("features", str(weak)).table()
-        table["data"] |= {"noise": {"kind": "symmetric", "rate": 0.2}, "validation": 0.25}
+        table["data"] |= {"noise": {"kind": "symmetric", "rate": 0.05}, "validation": 0.25}
         for phase, epochs in zip(table["phases"], (2, 20, 2), strict=True):
             phase["epochs"] = epochs
         return RunConfig.of(table | {"alarms": alarms})
@@ -66,7 +66,7 @@ def make(weak):
 
 @pytest.fixture(scope="module")
 def alarmed(make, tmp_path_factory):
-    return train(make(), tmp_path_factory.mktemp("runs") / "alarmed")
+    return train(make(worse_labels="finish"), tmp_path_factory.mktemp("runs") / "alarmed")
 
 
 def results(run):
@@ -76,21 +76,21 @@ def results(run):
 
 def test_a_network_that_knows_less_than_its_labels_is_stopped_from_ruining_them(make, alarmed, tmp_path):
     (alarm,) = alarmed.summary["alarms"]
-    assert alarm["name"] == "drift"
+    assert alarm["name"] == "worse_labels"
     assert "the network knows less than the labels" in alarm["words"]
     assert "embeddings of a pretrained network" in alarm["remedy"]
     epochs = read_metrics(alarmed.metrics)
     assert epochs[-1]["phase"] == "finetune"
     given = epochs[0]["labels_correct"]
     assert alarmed.summary["last"]["labels_correct"] > given - 0.02
-    ruined = train(make(drift="report"), tmp_path / "run")
+    ruined = train(make(), tmp_path / "run")
     assert ruined.summary["last"]["labels_correct"] < given - 0.1
-    assert [each["name"] for each in ruined.summary["alarms"]] == ["changes", "drift"]
+    assert [each["name"] for each in ruined.summary["alarms"]] == ["changes", "worse_labels"]
     assert {each["action"] for each in ruined.summary["alarms"]} == {"reported only"}
 
 
 def test_more_changes_than_the_estimate_allows_end_correction_if_asked(make, tmp_path):
-    run = train(make(changes="finish", drift="report"), tmp_path / "run")
+    run = train(make(changes="finish"), tmp_path / "run")
     (alarm,) = run.summary["alarms"]
     high = json.loads((run.path / "estimates.json").read_text())["rate"]["high"]
     assert alarm["name"] == "changes"
@@ -101,7 +101,7 @@ def test_more_changes_than_the_estimate_allows_end_correction_if_asked(make, tmp
 
 def test_an_alarm_that_stops_names_the_remedy(make, tmp_path):
     with pytest.raises(AlarmError, match="use better features"):
-        train(make(drift="stop"), tmp_path / "run")
+        train(make(worse_labels="stop"), tmp_path / "run")
     assert not RunDirectory.open(tmp_path / "run").is_finished
 
 
@@ -114,7 +114,7 @@ def test_the_report_shows_the_alarm_with_action_and_remedy(alarmed):
 
 
 def test_a_run_killed_after_an_alarm_restored_labels_ends_the_same(make, alarmed, tmp_path):
-    (tmp_path / "config.toml").write_text(make().toml())
+    (tmp_path / "config.toml").write_text(make(worse_labels="finish").toml())
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", KILLED, str(tmp_path / "config.toml"), str(tmp_path / "run")]
     assert subprocess.run(words, env=environment, check=False).returncode == -signal.SIGKILL

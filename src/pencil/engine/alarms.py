@@ -1,7 +1,8 @@
 """Alarms: signs that correction does harm, found in the metrics of a run without true labels.
 
     collapse     the suggested labels, or the predictions for held-out examples, leave most classes empty
-    drift        the labels get worse, or agreement with the held-out given labels falls, while labels are corrected
+    drift        agreement with the held-out given labels falls while labels are corrected
+    worse_labels by the noise estimate, fewer labels are right than before
     changes      more labels are changed than the noise estimate allows
     not_finite   a loss, gradient or label row is not finite
 
@@ -44,25 +45,26 @@ class AlarmActions:
     """What each alarm does: ``finish``, ``stop`` or ``report``.
 
     ``finish`` ends correction, restores labels and network of the best epoch, and continues with the next phase. The
-    best epoch has the most right labels by the noise estimate, or else agrees best with the held-out labels; without
-    both, it is the last before correction. ``stop`` ends the run with an error. ``report`` lets the run continue.
-    Summary and report list every alarm.
+    best epoch agrees best with the held-out labels; without any, it is the last before correction. If ``worse_labels``
+    is ``finish``, it is the epoch with the most right labels by the noise estimate. ``stop`` ends the run with an
+    error. ``report`` lets the run continue. Summary and report list every alarm.
 
     Attributes:
         collapse: The suggested labels or the predictions leave half of the classes almost empty.
-        drift: The labels get worse by the noise estimate, or agreement with held-out given labels falls, by more than
-            chance.
+        drift: Agreement with held-out given labels falls during correction, by more than chance.
+        worse_labels: By the noise estimate, fewer labels are right than before, by more than chance.
         changes: More labels are changed than the noise estimate of the run allows.
         not_finite: A loss, gradient or label row is not finite. ``finish`` or ``stop``.
     """
 
     collapse: Action = "finish"
     drift: Action = "finish"
+    worse_labels: Action = "report"
     changes: Action = "report"
     not_finite: Literal["finish", "stop"] = "stop"
 
     def __post_init__(self) -> None:
-        for name in ("collapse", "drift", "changes", "not_finite"):
+        for name in ("collapse", "drift", "worse_labels", "changes", "not_finite"):
             known = [each for each in get_args(Action) if name != "not_finite" or each != "report"]
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}: {getattr(self, name)!r} is unknown; use one of {', '.join(known)}")
@@ -70,7 +72,7 @@ class AlarmActions:
     @property
     def restores(self) -> bool:
         """Whether any alarm may restore labels."""
-        return "finish" in (self.collapse, self.drift, self.changes, self.not_finite)
+        return "finish" in (self.collapse, self.drift, self.worse_labels, self.changes, self.not_finite)
 
 
 def lost_share(given: Tensor, found: Tensor) -> float:
@@ -110,7 +112,7 @@ def found(epochs: Sequence[Metrics], held_out: int) -> list[Alarm]:
     """The alarms after the last of these epochs; only epochs of the correction phase raise any."""
     if epochs[-1]["phase"] != "correction":
         return []
-    alarms = (collapse(epochs), worse_labels(epochs) or drift(epochs, held_out), changes(epochs[-1]))
+    alarms = (collapse(epochs), drift(epochs, held_out), worse_labels(epochs), changes(epochs[-1]))
     return [alarm for alarm in alarms if alarm is not None]
 
 
@@ -151,7 +153,7 @@ def worse_labels(epochs: Sequence[Metrics]) -> Alarm | None:
         return None
     when = f"in epoch {best['epoch']}" if best["labels_gain"] > 0 else "among the given labels"
     return Alarm(
-        "drift",
+        "worse_labels",
         f"the estimate expects {peak - now:.1%} fewer right labels than {when}: the network knows less than the labels",
         REMEDY,
     )

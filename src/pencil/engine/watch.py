@@ -57,7 +57,8 @@ class Watch:
         decision = Continue() if self.policy is None else self.policy.decide(without_alarms(end))
         if isinstance(decision, Restore) or not self.actions.restores:
             return decision
-        return _naming(decision, end, is_candidate=not alarms)
+        measure = "labels_gain" if self.actions.worse_labels == "finish" else "validation_accuracy"
+        return _naming(decision, end, measure)
 
     def after_fault(self, end: EpochEnd) -> Restore | None:
         """The decision after a value that is not finite, with ``FAULT`` in the metrics; None if the run must end.
@@ -135,26 +136,23 @@ def _without_best(decision: Decision) -> Decision:
     return replace(decision, keep=names[0] if len(names) == 1 else names or None, release=release)
 
 
-def _naming(decision: Continue | NextPhase | Stop, end: EpochEnd, *, is_candidate: bool) -> Decision:
+def _naming(decision: Continue | NextPhase | Stop, end: EpochEnd, measure: str) -> Decision:
     """Keep the checkpoint of this epoch if its labels are the best so far; release the kept one after correction."""
     corrects = end.metrics["phase"] == "correction"
     follows = moment_at(end.phases, end.metrics["epoch"]).phase.name == "correction"
-    if isinstance(decision, Continue) and is_candidate and (corrects or follows) and _is_best(end):
+    if isinstance(decision, Continue) and (corrects or follows) and _is_best(end, measure):
         return replace(decision, keep=(*decision.names, BEST))
     if BEST in end.kept and not corrects and not follows:
         return replace(decision, release=(*decision.release, BEST))
     return decision
 
 
-def _is_best(end: EpochEnd) -> bool:
-    """Whether the labels are better than at the kept checkpoint; the first epoch always counts.
-
-    Better means more right labels by the posterior, or else a higher agreement with held-out labels.
-    """
+def _is_best(end: EpochEnd, measure: str) -> bool:
+    """Whether the labels are better than at the kept checkpoint, by this metric; the first epoch always counts."""
     if BEST not in end.kept:
         return True
     kept = next(past.metrics for past in reversed(end.history) if BEST in _names(past.decision))
-    measure = "labels_gain" if "labels_gain" in end.metrics else "validation_accuracy"
+    measure = measure if measure in end.metrics else "validation_accuracy"
     now, before = (each.get(measure) for each in (end.metrics, kept))
     return now is not None and (before is None or now > before)
 
