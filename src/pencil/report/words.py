@@ -37,7 +37,7 @@ def headline(report: Report) -> str:
 
 def story(report: Report) -> list[str]:
     """The paragraphs of the summary."""
-    return [_found(report), *_truth(report), _done(report)]
+    return [_found(report), *_audited(report), *_truth(report), _done(report)]
 
 
 def _found(report: Report) -> str:
@@ -47,6 +47,17 @@ def _found(report: Report) -> str:
         f"{_relabels(report)} {count(counts.total(REVIEW), 'label')} {_are(counts.total(REVIEW))} doubtful and should "
         f"be reviewed. {counts.total(KEEP):,} are kept{_kept_wrong(report)}.{_decided(report)}"
     )
+
+
+def _audited(report: Report) -> list[str]:
+    if not report.recalibrated:
+        return []
+    share = float(report.counts.bin_sums.sum()) / max(report.counts.rows, 1)
+    return [
+        "An audit contradicted the estimated probabilities, and verdicts use the corrected ones. By these, "
+        f"{percent(share)} of the given labels are wrong. The noise rate, its matrix and the shares by class are "
+        "estimates from before the audit."
+    ]
 
 
 def _relabels(report: Report) -> str:
