@@ -63,7 +63,7 @@ def within(line: Line, asked: int, when: str = "") -> bool:
 
 
 def _rankings(lines: Sequence[Line], cells: Sequence[Line]) -> dict[str, float]:
-    """Mean ranking measures; leads are counted by problem, over the mean of its seeds."""
+    """Mean ranking measures over the cells of each scorer, and in how many problems the estimates lead."""
     noisy = [line for line in cells if line["ap"] is not None]
     found = {
         "average_precision": _percent(line["ap"] for line in noisy),
@@ -71,25 +71,40 @@ def _rankings(lines: Sequence[Line], cells: Sequence[Line]) -> dict[str, float]:
     }
     for scorer in sorted({line["scorer"] for line in lines} - {"estimates"}):
         own = [line for line in lines if line["scorer"] == scorer and line["ap"] is not None]
+        shared = _shared(noisy, own)
+        found[f"cells_with_{scorer}"] = len(own)
         found[f"average_precision_{scorer}"] = _percent(line["ap"] for line in own)
+        found[f"average_precision_on_cells_of_{scorer}"] = _percent(line["ap"] for line in shared)
         found[f"auroc_{scorer}"] = _percent(line["auroc"] for line in own)
+    found["problems_with_noise"] = len(_places(noisy))
     for measure in ("ap", "auroc"):
-        found["problems_with_noise"], found[f"problems_{measure}_ahead_of_cleanlab"] = _ahead(
-            lines, measure, {"cleanlab"}
-        )
-        _, found[f"problems_{measure}_ahead_of_all"] = _ahead(lines, measure, None)
+        found[f"problems_{measure}_ahead_of_cleanlab"] = _ahead(lines, measure, {"cleanlab"})
+        found[f"problems_{measure}_ahead_of_all"] = _ahead(lines, measure, None)
     return found
 
 
-def _ahead(lines: Sequence[Line], measure: str, rivals: set[str] | None) -> tuple[int, int]:
-    """Problems, and those in which the estimates are at or above every rival (all of them for None)."""
-    names = sorted({(line["data"], line["noise"]) for line in lines if line["ap"] is not None})
-    ahead = 0
-    for place in names:
-        means = means_of(lines, place, measure)
-        others = [value for name, value in means.items() if name != "estimates" and name in (rivals or means)]
-        ahead += "estimates" in means and all(round(means["estimates"] - value, 4) >= 0 for value in others)
-    return len(names), ahead
+def _shared(cells: Sequence[Line], others: Sequence[Line]) -> list[Line]:
+    """The lines whose problem and seed the others have too."""
+    known = {(line["data"], line["noise"], line["seed"]) for line in others}
+    return [line for line in cells if (line["data"], line["noise"], line["seed"]) in known]
+
+
+def _ahead(lines: Sequence[Line], measure: str, rivals: set[str] | None) -> int:
+    """Problems in which the mean of the estimates is at or above every rival's (None: all), on shared seeds."""
+    return sum(_leads(lines, place, measure, rivals) for place in _places(lines))
+
+
+def _leads(lines: Sequence[Line], place: tuple[str, str], measure: str, rivals: set[str] | None) -> bool:
+    here = [line for line in lines if (line["data"], line["noise"]) == place and line["ap"] is not None]
+    own = [line for line in here if line["scorer"] == "estimates"]
+    others = {line["scorer"] for line in here} - {"estimates"}
+    for rival in others if rivals is None else others & rivals:
+        theirs = [line for line in here if line["scorer"] == rival]
+        pairs = _shared(own, theirs), _shared(theirs, own)
+        means = [statistics.fmean(line[measure] for line in part) if part else 0.0 for part in pairs]
+        if round(means[0] - means[1], 4) < 0:
+            return False
+    return bool(own and others and (rivals is None or others & rivals))
 
 
 def means_of(lines: Sequence[Line], place: tuple[str, str], measure: str) -> dict[str, float]:

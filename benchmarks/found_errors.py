@@ -22,7 +22,8 @@ import json
 import os
 import platform
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,7 @@ class Labelled:
         contents: One per row: a text, or an image (H, W) or (H, W, 3) uint8.
         votes: (N, C) how many people chose each class, where people were asked.
         rejected: (N,) bool, the rows whose label people contradict; see the module.
+        seen: What was seen by eye, by row.
     """
 
     features: Tensor
@@ -59,6 +61,7 @@ class Labelled:
     contents: list[str] | np.ndarray
     votes: Tensor | None = None
     rejected: Tensor | None = None
+    seen: Mapping[int, str] = field(default_factory=dict)
 
 
 def main() -> None:
@@ -140,8 +143,8 @@ def show(rows: Labelled, looks: int, sheet: Path | None, *, rejected: bool) -> N
     """Print the rows most probably wrong, and draw them."""
     p_wrong, suggested = scored(rows)
     first = p_wrong.argsort(descending=True, stable=True)[:looks].tolist()
-    if rejected and rows.rejected is not None:
-        first = [row for row in first if rows.rejected[row]]
+    if rejected:
+        first = [row for row in first if (row in rows.seen if rows.rejected is None else rows.rejected[row])]
     captions = []
     for row in first:
         given, better = rows.names[int(rows.given[row])], rows.names[int(suggested[row])]
@@ -153,9 +156,9 @@ def show(rows: Labelled, looks: int, sheet: Path | None, *, rejected: bool) -> N
 
 
 def voted(rows: Labelled, row: int) -> str:
-    """The two classes with most votes; empty where nobody was asked."""
+    """The two classes with most votes, or what was seen by eye; empty where nobody looked."""
     if rows.votes is None:
-        return ""
+        return rows.seen.get(row, "")
     counts, classes = rows.votes[row].sort(descending=True)
     best = [f"{rows.names[int(classes[place])]} {int(counts[place])}" for place in (0, 1) if counts[place]]
     return ", ".join(best)
@@ -209,7 +212,7 @@ def trec() -> Labelled:
     values = reduce.TruncatedSVD(300, random_state=0).fit_transform(both.fit_transform(questions))
     names = sorted(set(kinds))
     given = torch.tensor([names.index(kind) for kind in kinds])
-    return Labelled(torch.from_numpy(values).float(), given, names, questions)
+    return Labelled(torch.from_numpy(values).float(), given, names, questions, seen=seen_by_eye("trec"))
 
 
 def fashion() -> Labelled:
@@ -223,7 +226,14 @@ def fashion() -> Labelled:
     features = kernels.RBFSampler(gamma=gamma, n_components=1000, random_state=0).fit_transform(values)
     names = ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
     given = torch.from_numpy(labels.astype(np.int64))
-    return Labelled(torch.from_numpy(features).float(), given, names, pixels.reshape(-1, 28, 28))
+    images = pixels.reshape(-1, 28, 28)
+    return Labelled(torch.from_numpy(features).float(), given, names, images, seen=seen_by_eye("fashion"))
+
+
+def seen_by_eye(name: str) -> dict[int, str]:
+    """What the rows of a set show whose labels were judged wrong by eye."""
+    rows = json.loads(BY_EYE.read_text(encoding="utf-8")).get(name, {"rows": []})["rows"]
+    return {row["row"]: row["seen"] for row in rows if row["judgement"] == "wrong"}
 
 
 def _idx(path: Path, header: int) -> np.ndarray:
