@@ -36,7 +36,7 @@ def _calibration(cells: Sequence[Line]) -> dict[str, float]:
         "ece_after_audit_worst": _worst(line["ece_after_audit"] for line in others),
         "ece_worst": _worst(line["ece"] for line in cells),
         "alarms_missed": sum(line["ece"] > TRUSTED_ECE and not line["alarms"] for line in cells),
-        "alarms_false": sum(line["ece"] <= TRUSTED_ECE and bool(line["alarms"]) for line in cells),
+        "alarms_false": sum(bool(line["alarms"]) for line in uniform),
         "alarms": sum(bool(line["alarms"]) for line in cells),
     }
 
