@@ -26,7 +26,7 @@ def passes(features):
 
 def test_whitened_directions_have_the_angles_of_the_definition():
     features, _ = rows()
-    whitening, count = fit_whitening(passes(features), lambda values: values)
+    whitening, _, count = fit_whitening(passes(features), lambda values: values)
     x = features.double() - features.double().mean(0)
     covariance = x.T @ x / ROWS
     smoothed = covariance + covariance.diagonal().mean() * torch.eye(6, dtype=torch.float64)
@@ -167,3 +167,15 @@ def test_less_sure_suggestions_keep_order_and_wrong_probability():
     assert torch.allclose(new[:, 0], posterior[:, 0])
     assert new.argsort(dim=1, stable=True).tolist() == posterior.argsort(dim=1, stable=True).tolist()
     assert float(new[0, 1]) < 0.9 * 0.91
+
+
+def test_labels_far_from_their_features_contradict_a_low_rate():
+    generator = torch.Generator().manual_seed(1)
+    true = torch.arange(4000) % 8
+    similar = 0.2 * torch.rand(4000, 8, generator=generator) + torch.eye(8)[true]
+    flipped = torch.rand(4000, generator=generator) < 0.1
+    shift = torch.where(flipped, torch.randint(1, 8, (4000,), generator=generator), 0)
+    test = anchors(similar, (true + shift) % 8, lambda values: values)
+    assert test.floor == pytest.approx(0.1, abs=0.03)
+    assert test.exceeds(0.02)
+    assert not test.exceeds(0.1)

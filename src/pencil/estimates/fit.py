@@ -1,9 +1,10 @@
-"""Fit the posterior over true classes: whitened prototypes, leave-one-out, and Bayes' rule.
+"""Fit the posterior over true classes: leave-one-out read-outs, and Bayes' rule.
 
 1. Whitened directions of the rows (``whitening``), two passes.
 2. Prototypes of the given classes, and each row's similarity to them without itself (``prototypes``), one pass.
 3. The map from similarities to probabilities f and the noise rate, by the likelihood of the given labels on a sample of
-   rows that does not grow with the data (``likelihood``).
+   rows that does not grow with the data (``likelihood``). The same for a ridge read-out (``ridge``); the one by which
+   the given labels are likelier is used.
 4. q_c ∝ f_c P(given | c); p_wrong = 1 − q_given; the suggestion is argmax q and is right with probability q.
 5. A test for noise between particular classes (``structure``). Where it runs between few pairs, such as each class and
    the next, prototypes are computed anew from labels that undo it, and steps 3 and 4 use the rates of the pairs.
@@ -23,8 +24,10 @@ from torch import Tensor
 from pencil.estimates.likelihood import CELLS, Evidence, Map, fit_map, log_noise, read_out
 from pencil.estimates.noise import Interval, NoiseEstimate, Tally, less_sure
 from pencil.estimates.prototypes import Prototypes
+from pencil.estimates.ridge import START as RIDGE_START
+from pencil.estimates.ridge import Ridge, fit_ridge
 from pencil.estimates.structure import MOST_CLASSES, Anchors, Round, anchors, chained, fit_structure
-from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
+from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening, projected
 
 SAMPLED = 10_000
 """Rows of all ranks that the likelihood is fitted on."""
@@ -46,6 +49,7 @@ class Fitted:
         whitening: From features to directions.
         rounds: That undo noise between particular classes; empty if there is none.
         prototypes: Of the classes.
+        ridge: The ridge read-out, if it explains the given labels better than the prototypes.
         map: From similarities to probabilities, and the noise rate.
         spread: (C, C) logarithm of how wrong labels fall on other classes; None for all alike.
         cautious: Whether suggestions count as less sure, because an alarm was raised.
@@ -55,6 +59,7 @@ class Fitted:
     whitening: Whitening
     rounds: tuple[Round, ...]
     prototypes: Prototypes
+    ridge: Ridge | None
     map: Map
     spread: Tensor | None
     cautious: bool
@@ -64,18 +69,27 @@ class Fitted:
         """The probability (B, C) that each class is the true one of rows that were fitted, float32."""
         classes = len(self.prototypes.prior)
         parts = [
-            self._posterior(self.whitening(some), labels)
+            self._posterior(some, labels)
             for some, labels in zip(_parts(features, classes), _parts(given, classes), strict=True)
         ]
         return torch.cat(parts) if parts else torch.zeros(0, classes)
 
-    def _posterior(self, directions: Tensor, given: Tensor) -> Tensor:
-        classes, prior = len(self.prototypes.prior), self.prototypes.prior
-        own = chained(self.rounds, directions, given, classes)
-        read = read_out(self.prototypes.similarities(directions, own), prior, torch.tensor(self.map.weights))
+    def _posterior(self, features: Tensor, given: Tensor) -> Tensor:
+        classes = len(self.prototypes.prior)
+        read = read_out(*self._similarities(features, given), torch.tensor(self.map.weights))
         noise = log_noise(given, classes, torch.tensor(self.map.rate), self.spread)
         found = (read + noise).softmax(1)
         return less_sure(found, given) if self.cautious else found
+
+    def _similarities(self, features: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+        """Similarities (B, C) and the prior (C,) that belongs to them."""
+        prior = self.prototypes.prior
+        if self.ridge is not None:
+            plain = projected(features, self.whitening.projection)
+            return self.ridge.similarities(plain, given), torch.zeros_like(prior)
+        directions = self.whitening(features)
+        own = chained(self.rounds, directions, given, len(prior))
+        return self.prototypes.similarities(directions, own), prior
 
 
 def fit(
@@ -97,16 +111,33 @@ def fit(
         total: The sum of a tensor over all ranks.
     """
     sure = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
-    whitening, rows = fit_whitening(passes, total)
+    whitening, covariance, rows = fit_whitening(passes, total)
     data = _Rows(passes, given, sure, num_classes, whitening, rows, total)
-    prototypes, sample = data.first_pass()
+    prototypes, sums, sample = data.first_pass()
     evidence = sample.evidence(prototypes, ())
     test = anchors(evidence.similarities, evidence.given, total)
-    plain = Fitted(whitening, (), prototypes, fit_map(evidence, total, rows), None, test.structured, _UNKNOWN)
-    fitted = plain
+    found = fit_map(evidence, total, rows)
+    too_low = test.exceeds(found.rate)
+    found = replace(found, rate=test.floor) if too_low else found
+    plain = Fitted(whitening, (), prototypes, None, found, None, test.structured or too_low, _UNKNOWN)
+    fitted = None
     if test.structured and num_classes <= MOST_CLASSES:
-        fitted = _undone(plain, data, sample) or plain
+        fitted = _undone(plain, data, sample)
+    if fitted is None:
+        fitted = _likelier(plain, data, sample, covariance * rows, sums)
     return replace(fitted, noise=data.noise(fitted, test))
+
+
+def _likelier(plain: Fitted, data: _Rows, sample: _Sample, gram: Tensor, sums: Tensor) -> Fitted:
+    """The fit with the ridge read-out if the given labels are more likely by it, else the fit with prototypes."""
+    counts = data.total(data.given.bincount(minlength=data.classes).double())
+    held = (sample.features, sample.given)
+    ridge = fit_ridge(plain.whitening.mean, gram, sums, counts, held, data.total)
+    similar = ridge.similarities(*held)
+    prior = torch.zeros_like(plain.prototypes.prior)
+    evidence = Evidence(similar, sample.given, sample.trusted, prior)
+    found = fit_map(evidence, data.total, data.rows, RIDGE_START)
+    return replace(plain, ridge=ridge, map=found) if found.likelihood > plain.map.likelihood else plain
 
 
 def _undone(plain: Fitted, data: _Rows, sample: _Sample) -> Fitted | None:
@@ -127,8 +158,12 @@ def _undone(plain: Fitted, data: _Rows, sample: _Sample) -> Fitted | None:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rows of this rank that are held: directions (M, R), given classes (M,) and whether they are trusted (M,)."""
+    """Rows of this rank that are held.
 
+    Features (M, R) as ``projected``, directions (M, R), given classes (M,) and whether they are trusted (M,).
+    """
+
+    features: Tensor
     directions: Tensor
     given: Tensor
     trusted: Tensor
@@ -162,20 +197,22 @@ class _Rows:
         """Every how many rows one is held."""
         return max(1, -(-self.rows // max(1, min(SAMPLED, SAMPLED_CELLS // self.classes))))
 
-    def first_pass(self) -> tuple[Prototypes, _Sample]:
-        """Prototypes of the given classes, and the sample."""
+    def first_pass(self) -> tuple[Prototypes, Tensor, _Sample]:
+        """Prototypes of the given classes, sums (C, R) of their centred features, and the sample."""
         width = len(self.whitening.mean)
-        sums = torch.zeros(self.classes, width, dtype=torch.float64)
-        held = [(torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
+        sums = torch.zeros(2, self.classes, width, dtype=torch.float64)
+        held = [(torch.zeros(0, width), torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
         for places, features in self.passes():
-            directions = self.whitening(features)
-            sums.index_add_(0, self.given[places], directions.double())
+            directions, plain = self.whitening(features), projected(features, self.whitening.projection)
+            sums[0].index_add_(0, self.given[places], directions.double())
+            sums[1].index_add_(0, self.given[places], plain - self.whitening.mean)
             chosen = places % self.stride == 0
-            held.append((directions[chosen], places[chosen]))
-        directions, places = (torch.cat(each) for each in zip(*held, strict=True))
+            held.append((plain[chosen].float(), directions[chosen], places[chosen]))
+        features, directions, places = (torch.cat(each) for each in zip(*held, strict=True))
         counts = self.given.bincount(minlength=self.classes).double()
-        sample = _Sample(directions, self.given[places], self.trusted[places])
-        return Prototypes.of(self.total(sums), self.total(counts)), sample
+        sample = _Sample(features, directions, self.given[places], self.trusted[places])
+        directed, centred = self.total(sums)
+        return Prototypes.of(directed, self.total(counts)), centred, sample
 
     def prototypes(self, rounds: tuple[Round, ...], sample: _Sample) -> Prototypes:
         """Prototypes of the labels after some rounds."""
@@ -204,7 +241,7 @@ class _Rows:
         for places, features in self.passes():
             for part, some in zip(_parts(places, self.classes), _parts(features, self.classes), strict=True):
                 tally.add(fitted.posterior(some, self.given[part]), self.given[part], self.trusted[part])
-        return tally.noise(fitted.map, test, self.total)
+        return tally.noise(fitted.map, test, self.total, alarm=fitted.cautious)
 
 
 def _parts(values: Tensor, classes: int) -> Iterator[Tensor]:

@@ -29,7 +29,7 @@ from pencil.estimates.whitening import Total
 
 STEPS = 20
 CELLS = 2**20  # entries of (rows, classes) at a time
-_START = (8.0, 2.0, -2.0)
+START = (8.0, 2.0, -2.0)
 _BOUNDS = (-9.0, 4.0)  # of η: a rate from 0.0001 to 0.98
 _GRID = 200
 
@@ -79,15 +79,18 @@ class Map:
     likelihood: float
 
 
-def fit_map(evidence: Evidence, total: Total, rows: float | None = None) -> Map:
+def fit_map(
+    evidence: Evidence, total: Total, rows: float | None = None, start: tuple[float, float, float] = START
+) -> Map:
     """Maximise the likelihood over all ranks' rows.
 
     Args:
         evidence: This rank's rows.
         total: The sum over ranks.
         rows: N if the rows are a sample of it, for the standard error.
+        start: θ to start from.
     """
-    point = torch.tensor(_START, dtype=torch.float64)
+    point = torch.tensor(start, dtype=torch.float64)
     here = _summed(evidence, point, total)
     for _ in range(STEPS):
         step = _newton(here)

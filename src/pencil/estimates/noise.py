@@ -99,8 +99,8 @@ class Tally:
         error = 1 - q.max(1).values.double()
         self.unsure += torch.stack([error, error * (1 - error), (~trusted).double()], 1).sum(0)
 
-    def noise(self, found: Map, test: Anchors, total: Total) -> NoiseEstimate:
-        """The estimates over all ranks."""
+    def noise(self, found: Map, test: Anchors, total: Total, *, alarm: bool) -> NoiseEstimate:
+        """The estimates over all ranks; with an alarm the intervals are wide."""
         joint, classes, unsure = total(self.joint), total(self.wrong), total(self.unsure)
         count = classes.sum(0)[0].clamp_min(1)
         relative = found.error / max(found.rate, 1e-3)
@@ -109,7 +109,7 @@ class Tally:
         rate = _reaching(rate, *(end * float(unsure[2] / count) for end in (found.low, found.high)))
         per_class = _interval(wrong / rows.clamp_min(1), scatter / rows.clamp_min(1) ** 2, relative)
         error = _interval(unsure[0] / count, unsure[1] / count**2, relative)
-        if test.structured:
+        if alarm:
             rate, per_class, error = (_widened(each, test.disagreeing) for each in (rate, per_class, error))
         matrix = _matrix(joint)
         low, high = _bounds(matrix, joint.sum(1, keepdim=True).clamp_min(1))
@@ -120,7 +120,7 @@ class Tally:
             matrix_low=low.float(),
             matrix_high=high.float(),
             suggested_error=_number(error),
-            alarms=(_structure_alarm(test),) if test.structured else (),
+            alarms=(_alarm(test),) if alarm else (),
         )
 
 
@@ -135,7 +135,15 @@ def less_sure(posterior: Tensor, given: Tensor) -> Tensor:
     return other.scatter(1, given[:, None], right)
 
 
-def _structure_alarm(test: Anchors) -> Alarm:
+def _alarm(test: Anchors) -> Alarm:
+    if not test.structured:
+        return Alarm(
+            "hard rows",
+            f"at least {100 * test.floor:.1f} % of the labels are far from their features, more than the labels as a "
+            "whole suggest: errors are concentrated on hard rows, as with labels by people, and the noise rate is "
+            "probably higher than estimated",
+            "audit a hundred random rows (pencil audit)",
+        )
     return Alarm(
         "structure",
         f"the labels of {100 * test.wrong:.0f} % of the most distinct rows disagree with their features, and noise "

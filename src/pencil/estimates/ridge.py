@@ -23,9 +23,11 @@ from torch.nn.functional import one_hot
 from pencil.estimates.whitening import Total
 
 MULTIPLES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-FLOOR = 0.02
-"""Added to read-outs before the logarithm."""
-_LEAST = 1e-6  # of 1 − l: a row that alone decides its prediction is not predicted
+START = (1.0, 3.0, -2.0)
+"""Where the fit of the map from read-outs to probabilities starts, see ``likelihood``."""
+TRIED = 4000
+"""Rows of a rank that λ is chosen on."""
+_LEAST = 1e-5  # of 1 − l: a row that alone decides its prediction is not predicted
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,8 @@ class Ridge:
 
     def similarities(self, features: Tensor, given: Tensor) -> Tensor:
         """Return z (B, C) float32 of rows with features (B, R) and given classes (B,)."""
-        coordinates = (features.double() - self.mean) @ self.basis
-        leverage = coordinates.square().sum(1, keepdim=True) + 1 / max(self.rows, 1)
-        own = one_hot(given, len(self.shares)) - self.shares
-        left = (coordinates @ self.weights - leverage * own) / (1 - leverage).clamp_min(_LEAST)
-        return torch.where(leverage < 1 - _LEAST, self.shares + left, self.shares).float()
+        centred = (features.double() - self.mean).float()
+        return _left_out(centred @ self.basis, self.weights, self.shares, given, self.rows)
 
 
 def fit_ridge(
@@ -80,21 +79,27 @@ def fit_ridge(
     cross = vectors.T @ (sums.double() - shares[:, None] * sums.double().sum(0)).T
     scale = float(values.sum()) / max(int((values > 1e-9 * values.max()).sum()), 1)
     if not scale > 0:
-        return Ridge(mean, torch.zeros_like(vectors), torch.zeros_like(cross), shares, rows)
+        return Ridge(
+            mean, torch.zeros_like(vectors).float(), torch.zeros_like(cross).float(), shares.float(), rows
+        )
 
-    def made(multiple: float) -> Ridge:
+    features, given = (each[:TRIED] for each in sample)
+    turned = (features.double() - mean).float() @ vectors.float()
+
+    def error(multiple: float) -> float:
         root = (values + multiple * scale).rsqrt()
-        return Ridge(mean, vectors * root, root[:, None] * cross, shares, rows)
+        found = _left_out(
+            turned * root.float(), (root[:, None] * cross).float(), shares.float(), given, rows
+        ) - one_hot(given, len(shares))
+        return float(total(found.double().square().sum()[None])[0])
 
-    return min((made(multiple) for multiple in MULTIPLES), key=lambda ridge: _error(ridge, *sample, total))
-
-
-def _error(ridge: Ridge, features: Tensor, given: Tensor, total: Total) -> float:
-    """The leave-one-out squared error of the given labels, summed over ranks."""
-    error = ridge.similarities(features, given) - one_hot(given, len(ridge.shares))
-    return float(total(error.double().square().sum()[None])[0])
+    root = (values + min(MULTIPLES, key=error) * scale).rsqrt()
+    return Ridge(mean, (vectors * root).float(), (root[:, None] * cross).float(), shares.float(), rows)
 
 
-def mapped(similarities: Tensor) -> Tensor:
-    """φ (2, B, C): the read-out and the logarithm of its positive part, see ``prototypes.mapped``."""
-    return torch.stack([similarities, (similarities.clamp_min(0) + FLOOR).log()])
+def _left_out(coordinates: Tensor, weights: Tensor, shares: Tensor, given: Tensor, rows: int) -> Tensor:
+    """Return z (B, C) from u (B, R)."""
+    leverage = coordinates.square().sum(1, keepdim=True) + 1 / max(rows, 1)
+    own = one_hot(given, len(shares)) - shares
+    left = (coordinates @ weights - leverage * own) / (1 - leverage).clamp_min(_LEAST)
+    return torch.where(leverage < 1 - _LEAST, shares + left, shares)

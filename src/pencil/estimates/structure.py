@@ -7,6 +7,10 @@ alike are as often in the less similar half of the classes as in the other half;
 ever in the less similar half. So U is the share of anchors whose given class is in that half, divided by the size of
 the half. Noise has structure if A − U > 0.01 + 3 standard errors.
 
+A second test needs no similar classes: hard rows, too, are labelled with similar classes, so the share U of the half of
+the rows with the largest lead is noise. If it exceeds the fitted rate by 0.005 + 3 standard errors, the likelihood took
+noise for hard rows, as happens with labels by people, and U replaces the rate.
+
 **Rounds.** From y = one-hot given classes, six times:
 
     z     similarities to the prototypes of y, without the row's own share
@@ -34,6 +38,7 @@ from pencil.estimates.prototypes import Prototypes
 from pencil.estimates.whitening import Total
 
 ANCHORS, FEWEST = 0.1, 500
+MOST = 0.95
 SLACK, ERRORS = 0.01, 3.0
 ROUNDS = 6
 MOST_CLASSES = 2000
@@ -51,17 +56,25 @@ class Anchors:
         uniform: U.
         error: The standard error of A − U.
         disagreeing: The share of all rows whose given class is not the most similar one.
+        floor: U of the half of the rows with the largest lead.
+        floor_error: Its standard error.
     """
 
     wrong: float
     uniform: float
     error: float
     disagreeing: float
+    floor: float
+    floor_error: float
 
     @property
     def structured(self) -> bool:
         """Whether noise runs between particular classes."""
         return self.wrong - self.uniform > SLACK + ERRORS * self.error
+
+    def exceeds(self, rate: float) -> bool:
+        """Whether more labels are far from their features than a noise rate explains."""
+        return self.floor - rate > SLACK / 2 + ERRORS * self.floor_error
 
 
 def anchors(similarities: Tensor, given: Tensor, total: Total) -> Anchors:
@@ -70,21 +83,25 @@ def anchors(similarities: Tensor, given: Tensor, total: Total) -> Anchors:
     far = far_share(classes)
     own = similarities.gather(1, given[:, None])
     places = (similarities > own).sum(1)  # how many classes are more similar
-    chosen = _is_anchor(similarities, total)
+    chosen, half = _is_anchor(similarities, total), _is_anchor(similarities, total, 0.5)
     is_far = places >= classes / 2
-    sums = torch.stack(
-        [
-            chosen.sum(),
-            (chosen & (places > 0)).sum(),
-            (chosen & is_far).sum(),
-            (places > 0).sum(),
-            torch.tensor(len(given)),
-        ]
-    )
-    count, wrong, distant, disagreeing, rows = total(sums.double()).tolist()
+    marks = (chosen, chosen & (places > 0), chosen & is_far, half, half & is_far, places > 0)
+    sums = total(torch.tensor([*(int(mark.sum()) for mark in marks), len(given)], dtype=torch.float64))
+    count, wrong, distant, halves, far_halves, disagreeing, rows = sums.tolist()
     wrong, distant = wrong / max(count, 1), distant / max(count, 1)
     variance = wrong * (1 - wrong) + distant * (1 - distant) / far**2
-    return Anchors(wrong, distant / far, (variance / max(count, 1)) ** 0.5, disagreeing / max(rows, 1))
+    floor, smooth = (
+        far_halves / max(halves, 1),
+        (far_halves + 1) / (halves + 2),
+    )  # smooth: no error of 0 with few rows
+    return Anchors(
+        wrong=wrong,
+        uniform=distant / far,
+        error=(variance / max(count, 1)) ** 0.5,
+        disagreeing=disagreeing / max(rows, 1),
+        floor=min(floor / far, MOST),
+        floor_error=(smooth * (1 - smooth) / max(halves, 1)) ** 0.5 / far,
+    )
 
 
 def far_share(classes: int) -> float:
@@ -93,7 +110,7 @@ def far_share(classes: int) -> float:
     return sum(place >= classes / 2 for place in others) / len(others)
 
 
-def _is_anchor(similarities: Tensor, total: Total) -> Tensor:
+def _is_anchor(similarities: Tensor, total: Total, share: float = ANCHORS) -> Tensor:
     """(M,) bool: the rows with the largest lead, of all ranks."""
     if similarities.shape[1] < 2:
         return torch.zeros(len(similarities), dtype=torch.bool)
@@ -101,7 +118,7 @@ def _is_anchor(similarities: Tensor, total: Total) -> Tensor:
     bins = ((best[:, 0] - best[:, 1]) / 2 * _BINS).long().clamp(0, _BINS - 1)
     counts = total(bins.bincount(minlength=_BINS).double()).flip(0).cumsum(0)
     rows = float(counts[-1])
-    wanted = max(ANCHORS * rows, min(rows / 2, FEWEST))
+    wanted = max(share * rows, min(rows / 2, FEWEST))
     least = _BINS - 1 - int((counts < wanted).sum())
     return bins >= least
 

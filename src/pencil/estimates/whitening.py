@@ -50,8 +50,8 @@ class Whitening:
         return normalize(centred @ self.root, dim=1)
 
 
-def fit_whitening(passes: Passes, total: Total) -> tuple[Whitening, int]:
-    """The whitening of all rows in two passes, and N."""
+def fit_whitening(passes: Passes, total: Total) -> tuple[Whitening, Tensor, int]:
+    """The whitening of all rows in two passes, their covariance (R, R) and N."""
     sums, count = _sums(passes, total)
     projection = _projection(len(sums))
     mean = projected(sums[None] / max(count, 1), projection)[0]
@@ -59,7 +59,8 @@ def fit_whitening(passes: Passes, total: Total) -> tuple[Whitening, int]:
     for _, features in passes():
         centred = projected(features, projection) - mean
         gram += centred.T @ centred
-    return Whitening(projection, mean, _root(total(gram) / max(count, 1))), count
+    covariance = total(gram) / max(count, 1)
+    return Whitening(projection, mean, _root(covariance)), covariance, count
 
 
 def projected(features: Tensor, projection: Tensor | None) -> Tensor:
