@@ -69,8 +69,9 @@ def test_two_points_over_the_asked_rate_are_allowed_and_no_more(figures_module):
     assert figures["cells_within_asked_rate_after_audit"] == 4
 
 
-def test_an_alarm_is_missed_where_the_error_is_large_and_false_where_it_is_small(figures_module):
-    lines = [line(ece=0.2), line(ece=0.2, alarms=["people"]), line(alarms=["people"]), line()]
+def test_an_alarm_is_missed_where_the_error_is_large_and_false_where_noise_is_near_uniform(figures_module):
+    structured = line(near_uniform=False, ece=0.2, alarms=["structure"])
+    lines = [line(ece=0.2), structured, line(alarms=["structure"]), line()]
     figures = figures_module.figures(lines)
     assert figures["alarms_missed"] == 1
     assert figures["alarms_false"] == 1
