@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Line = dict[str, Any]
@@ -77,6 +77,7 @@ def _rankings(lines: Sequence[Line], cells: Sequence[Line]) -> dict[str, float]:
         found[f"average_precision_on_cells_of_{scorer}"] = _percent(line["ap"] for line in shared)
         found[f"auroc_{scorer}"] = _percent(line["auroc"] for line in own)
     found["problems_with_noise"] = len(_places(noisy))
+    found["problems_with_cleanlab"] = len(_places(line for line in lines if line["scorer"] == "cleanlab"))
     for measure in ("ap", "auroc"):
         found[f"problems_{measure}_ahead_of_cleanlab"] = _ahead(lines, measure, {"cleanlab"})
         found[f"problems_{measure}_ahead_of_all"] = _ahead(lines, measure, None)
@@ -118,9 +119,11 @@ def means_of(lines: Sequence[Line], place: tuple[str, str], measure: str) -> dic
 
 def tables(lines: Sequence[Line], summary: Mapping[str, float]) -> str:
     """Tables in Markdown: the figures, the estimates, and the rankings of all scorers; means over seeds."""
+    goals = ["| goal | measured | |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in _goals(summary))]
     counted = ["| figure | |", "|---|---|", *(f"| `{name}` | {value} |" for name, value in summary.items())]
     return "\n\n".join(
         [
+            "\n".join(goals),
             "\n".join(counted),
             "**Estimates, probabilities and relabels: means over seeds**",
             _estimates_table(lines),
@@ -128,6 +131,43 @@ def tables(lines: Sequence[Line], summary: Mapping[str, float]) -> str:
             _rankings_table(lines),
         ]
     )
+
+
+def _goals(summary: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    """What was to be reached, what was measured, and whether that reaches it."""
+    cells, compared = summary["cells"], summary.get("problems_with_cleanlab", 0)
+
+    def row(goal: str, measured: str, reached: bool) -> tuple[str, str, str]:
+        return goal, measured, "reached" if reached else "missed"
+
+    for name, limit, where in (
+        ("ece_near_uniform_worst", 0.03, "where noise is near-uniform or absent"),
+        ("ece_after_audit_worst", 0.05, "elsewhere, after an audit of 100 rows"),
+    ):
+        yield row(f"worst ECE {where} ≤ {limit}", f"{summary[name]:.3f}", summary[name] <= limit)
+    missed, false = summary["alarms_missed"], summary["alarms_false"]
+    yield row("an alarm where ECE is above 0.05", f"{missed} missed, {false} false", missed == 0)
+    within_rate = summary["cells_within_asked_rate"]
+    yield row(
+        "false relabels at most 2 points above the asked share in 95 % of the cells",
+        f"{within_rate} of {cells}",
+        within_rate >= 0.95 * cells,
+    )
+    covered, changed = summary["coverage_noise_rate"], summary["clean_changed_percent"]
+    yield row(
+        "95 % intervals of the noise rate cover it in 90 % of the cells", f"{covered:.1%}", covered >= 0.9
+    )
+    yield row("clean labels changed: less than 0.5 %", f"{changed:.2f} %", changed < 0.5)
+    for measure, words in (("ap", "average precision"), ("auroc", "AUROC")):
+        ahead = summary[f"problems_{measure}_ahead_of_cleanlab"]
+        goal = f"{words} at or above cleanlab's in three quarters of the problems"
+        yield row(goal, f"{ahead} of {compared}", ahead >= 0.75 * compared)
+    if "false_certificates_percent" in summary:
+        share = summary["false_certificates_percent"]
+        yield row("false certificates: at most 5 %", f"{share} %", share <= 5)
+    if "confirmed_in_100_looks" in summary:
+        own, other = summary["confirmed_in_100_looks"], summary["confirmed_in_100_looks_cleanlab"]
+        yield row("real errors confirmed in 100 looks, and cleanlab's", f"{own} and {other}", own >= other)
 
 
 def _estimates_table(lines: Sequence[Line]) -> str:
