@@ -22,9 +22,12 @@ def test_the_asked_share_is_kept_and_nearly_used_up(seed, asked):
     least = float(counted(given, confidence, candidate, 1).thresholds(asked, 0.0))
     taken = candidate & (confidence >= least)
     if taken.any():
-        assert float((1 - confidence[taken]).double().mean()) <= asked
+        sure = confidence[taken].double()
+        assert float((1 - sure).sum() + (sure * (1 - sure)).sum().sqrt()) <= asked * len(sure)
     ordered = confidence[candidate].sort(descending=True).values.double()
-    naive = int(((1 - ordered).cumsum(0) <= asked * torch.arange(1, len(ordered) + 1)).sum())
+    errors, variance = (1 - ordered).cumsum(0), (ordered * (1 - ordered)).cumsum(0)
+    fits = (errors + variance.sqrt() <= asked * torch.arange(1, len(ordered) + 1)).nonzero()
+    naive = int(fits[-1]) + 1 if len(fits) else 0
     assert int(taken.sum()) <= naive
     assert naive - int(taken.sum()) <= 0.06 * len(ordered)  # a bin is not divided
 
@@ -56,3 +59,10 @@ def test_counts_of_parts_add_up_and_certain_rows_are_counted():
     assert torch.equal(whole.by_class, parts.by_class)
     assert int(whole.rows[-1]) == 1  # confidence 1
     assert torch.equal(whole.by_class.sum(1), torch.tensor([17, 17, 0]))
+
+
+def test_few_candidates_must_be_surer_than_many():
+    for count, taken in ((3, False), (300, True)):
+        given, confidence = torch.zeros(count, dtype=torch.long), torch.full((count,), 0.93)
+        counts = counted(given, confidence, torch.ones(count, dtype=torch.bool), 1)
+        assert (float(counts.thresholds(0.1, 0.0)) <= 0.93) == taken

@@ -83,16 +83,20 @@ def test_thresholds_by_class():
 
 
 def test_a_whole_data_set_keeps_to_the_asked_share():
-    belief = torch.tensor([[0.02, 0.98], [0.18, 0.82], [0.3, 0.7], [0.9, 0.1], [0.9, 0.1]])
-    given, ids = torch.zeros(5, dtype=torch.long), list("abcde")
-    rule = VerdictRule(max_false_relabels=0.1, class_floor=0.0)
-    assert judge_all(belief, given, rule, ids=ids).verdict.tolist() == [RELABEL, RELABEL, REVIEW, KEEP, KEEP]
-    strict = VerdictRule(max_false_relabels=0.05, class_floor=0.0)
-    assert judge_all(belief, given, strict, ids=ids).verdict.tolist() == [RELABEL, REVIEW, REVIEW, KEEP, KEEP]
-    trusted = torch.tensor([True, False, False, False, False])
-    judged = judge_all(belief, given, rule, ids=ids, trusted=trusted)
-    assert judged.verdict.tolist() == [KEEP, REVIEW, REVIEW, KEEP, KEEP]
-    assert judged.p_wrong[0] == 0
+    sure = torch.tensor([0.98] * 100 + [0.82] * 60 + [0.6] * 40 + [0.1] * 100)
+    belief = torch.stack([1 - sure, sure], dim=1)
+    given, ids = torch.zeros(300, dtype=torch.long), [str(row) for row in range(300)]
+
+    def verdicts(asked, trusted=None):
+        rule = VerdictRule(max_false_relabels=asked, class_floor=0.0)
+        return judge_all(belief, given, rule, ids=ids, trusted=trusted)
+
+    lots = [*range(0, 300, 100)]
+    assert verdicts(0.12).verdict[[0, 99, 100, 160, 200]].tolist() == [RELABEL, RELABEL, RELABEL, REVIEW, KEEP]
+    assert verdicts(0.04).verdict[[0, 99, 100, 160, 200]].tolist() == [RELABEL, RELABEL, REVIEW, REVIEW, KEEP]
+    judged = verdicts(0.12, trusted=torch.arange(300) < 50)
+    assert judged.verdict[[0, 50, 100, 200]].tolist() == [KEEP, RELABEL, REVIEW, KEEP]
+    assert judged.p_wrong[lots].tolist() == pytest.approx([0, 0.82, 0.1])
 
 
 @pytest.mark.parametrize("kept", [[0.4], [0.4, 0.15]])

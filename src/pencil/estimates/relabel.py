@@ -1,9 +1,10 @@
 """Which labels may be replaced within a stated share of errors.
 
 A row is a *candidate* if its most likely class differs from the given one; its confidence is the probability that the
-suggestion is right. Candidates are taken in order of confidence, highest first, as long as the mean of 1 − confidence,
-which is the expected share of wrong replacements, stays within the asked share. Each class keeps a share of its given
-labels, so that a rare class cannot disappear.
+suggestion is right. Candidates are taken in order of confidence p, highest first. Σ (1 − p) of them is the expected
+number of wrong replacements, and its standard deviation is √ Σ p (1 − p). As many are taken as possible while both
+together stay within the asked share, so that few candidates must be surer than many. Each class keeps a share of its
+given labels, so that a rare class cannot disappear.
 
 Candidates are counted in bins of 1 − confidence, 64 for each halving, so memory does not grow with the number of rows
 and counts of several ranks add up. Legend: B rows, C classes.
@@ -28,7 +29,8 @@ class RelabelCounts:
 
     def __init__(self, num_classes: int) -> None:
         self.rows = torch.zeros(len(EDGES), dtype=torch.long)
-        self.errors = torch.zeros(len(EDGES), dtype=torch.float64)  # sum of 1 − confidence
+        self.errors = torch.zeros(len(EDGES), dtype=torch.float64)  # Σ (1 − p)
+        self.variance = torch.zeros(len(EDGES), dtype=torch.float64)  # Σ p (1 − p)
         self.given = torch.zeros(num_classes, dtype=torch.long)
         self.by_class = torch.zeros(num_classes, len(EDGES) // COARSE, dtype=torch.long)
 
@@ -38,7 +40,9 @@ class RelabelCounts:
         given, confidence = given[candidate], confidence[candidate].float()
         bins = torch.bucketize(confidence, EDGES, right=True) - 1
         self.rows += bins.bincount(minlength=len(EDGES))
-        self.errors.index_add_(0, bins, 1 - confidence.double())
+        error = 1 - confidence.double()
+        self.errors.index_add_(0, bins, error)
+        self.variance.index_add_(0, bins, error * (1 - error))
         flat = given * self.by_class.shape[1] + bins // COARSE
         self.by_class += flat.bincount(minlength=self.by_class.numel()).view_as(self.by_class)
 
@@ -46,14 +50,16 @@ class RelabelCounts:
         """The lowest confidence (C,) at which a label of each given class is replaced; ``NEVER`` for none.
 
         Args:
-            asked: The largest expected share of wrong replacements.
+            asked: The largest share of wrong replacements.
             floor: The share of the given labels that each class keeps.
         """
         return self._floors(floor).clamp_min(self._overall(asked))
 
     def _overall(self, asked: float) -> float:
-        rows, errors = (values.flip(0).cumsum(0).flip(0) for values in (self.rows, self.errors))
-        allowed = ((errors <= asked * rows) & (self.rows > 0)).nonzero()
+        rows, errors, variance = (
+            values.flip(0).cumsum(0).flip(0) for values in (self.rows, self.errors, self.variance)
+        )
+        allowed = ((errors + variance.sqrt() <= asked * rows) & (self.rows > 0)).nonzero()
         return float(EDGES[allowed[0, 0]]) if len(allowed) else NEVER
 
     def _floors(self, floor: float) -> Tensor:

@@ -41,7 +41,7 @@ class VerdictRule:
     """Which labels are replaced.
 
     Attributes:
-        max_false_relabels: The largest expected share of relabelled rows whose suggested class is wrong.
+        max_false_relabels: The largest share of relabelled rows whose suggested class is wrong, by the estimate.
         class_floor: The share of its given labels that each class keeps, so that a rare class cannot disappear.
     """
 
