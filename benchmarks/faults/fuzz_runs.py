@@ -19,16 +19,20 @@ from pencil.engine import Checkpoints, Runtime, read_metrics
 from pencil.engine.checkpoint import damage
 from pencil.engine.events import JsonLines
 from pencil.engine.index import read_index
+from pencil.estimates import Interval, NoiseEstimate
 from pencil.export.label_studio import read_choices
 from pencil.presets import preset
 from pencil.report import gather, page
 from pencil.results import (
+    POSTERIOR,
+    Estimates,
     ModelCard,
     load_weights,
     read_card,
     read_decisions,
     save_labels,
     save_model,
+    write_estimates,
 )
 from pencil.results.decisions import HISTORY
 from pencil.run import RunDirectory, judged_labels, own_examples, prepare_examples
@@ -60,6 +64,7 @@ def targets() -> list[Target]:
         Target("model.json", _card, RISKY, (mutate.json_text,)),
         Target("summary.json", _json("summary.json", lambda run: run.summary), changes=(mutate.json_text,)),
         Target("environment.json", _json("environment.json", _told_environment), SLOW, (mutate.json_text,)),
+        Target("estimates.json", _json("estimates.json", _told_environment), SLOW, (mutate.json_text,)),
         Target("data.json", _fingerprint, changes=(mutate.json_text,)),
         Target("metrics.jsonl", _metrics, changes=(mutate.json_lines,)),
         Target("labels.safetensors", _labels, RISKY, (mutate.safetensors,)),
@@ -82,6 +87,14 @@ def _run(folder: Path, store: str = "dense") -> RunDirectory:
     save_labels(
         run.path, torch.arange(5), GivenLabels.of(torch.tensor([0, 1, 2, 1, 0])), {"values": logits}, IDS
     )
+    rows = {"values": logits.softmax(dim=1)}
+    save_labels(
+        run.path, torch.arange(5), GivenLabels.of(torch.tensor([0, 1, 2, 1, 0])), rows, IDS, name=POSTERIOR
+    )
+    rate = Interval(0.2, 0.1, 0.3)
+    shares = torch.full((3, 3), 0.3)
+    noise = NoiseEstimate(rate, shares, shares, shares, shares, rate)
+    write_estimates(run.path, Estimates.of(noise, "inputs", "dense"))
     card = ModelCard(
         name="linear", args={}, input_shape=(4,), class_names=("x", "y", "z"), mean=(0.0,) * 4, std=(1.0,) * 4
     )

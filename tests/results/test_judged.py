@@ -92,7 +92,13 @@ def test_a_whole_data_set_keeps_to_the_asked_share():
         return judge_all(belief, given, rule, ids=ids, trusted=trusted)
 
     lots = [*range(0, 300, 100)]
-    assert verdicts(0.12).verdict[[0, 99, 100, 160, 200]].tolist() == [RELABEL, RELABEL, RELABEL, REVIEW, KEEP]
+    assert verdicts(0.12).verdict[[0, 99, 100, 160, 200]].tolist() == [
+        RELABEL,
+        RELABEL,
+        RELABEL,
+        REVIEW,
+        KEEP,
+    ]
     assert verdicts(0.04).verdict[[0, 99, 100, 160, 200]].tolist() == [RELABEL, RELABEL, REVIEW, REVIEW, KEEP]
     judged = verdicts(0.12, trusted=torch.arange(300) < 50)
     assert judged.verdict[[0, 50, 100, 200]].tolist() == [KEEP, RELABEL, REVIEW, KEEP]

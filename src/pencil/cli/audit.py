@@ -85,7 +85,7 @@ def audit(
     changed_data: bool,
     json_: bool,
 ) -> None:
-    """Check a random sample of RUN's changed labels, and certify how many of all of them are wrong.
+    """Check a random sample of RUN's labels, and certify them.
 
     Answer in a browser (--page), or write the sample (--csv), fill in its column "answer", and read it back
     (--answers). Neither shows which label is given or suggested. --out writes a certificate that anyone can recompute

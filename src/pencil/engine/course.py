@@ -60,6 +60,11 @@ class Course:
     followed: bool = True
 
     @property
+    def has_changed_plan(self) -> bool:
+        """Whether a decision has changed the phases that the run began with."""
+        return any(not isinstance(past.decision, Continue) for past in self.past)
+
+    @property
     def protected(self) -> list[int]:
         """The steps of checkpoints that must stay."""
         return sorted({kept.step for kept in self.kept.values()})

@@ -79,7 +79,12 @@ class Loop:
         progress = self._saver.newest()
         if progress is None:
             return False
-        self._continue(progress, progress.course or self.progress.course)
+        course = progress.course or self.progress.course
+        if course is not None and not course.has_changed_plan:
+            course.phases = tuple(
+                self.training.learner.phases
+            )  # settings may have changed since the checkpoint
+        self._continue(progress, course)
         followed = progress.course is not None and progress.course.followed
         if followed and self.training.policy is None and self.step < self.total_steps:
             raise RunError(

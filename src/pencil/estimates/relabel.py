@@ -40,7 +40,7 @@ class RelabelCounts:
         given, confidence = given[candidate], confidence[candidate].float()
         bins = torch.bucketize(confidence, EDGES, right=True) - 1
         self.rows += bins.bincount(minlength=len(EDGES))
-        error = 1 - confidence.double()
+        error = (1 - confidence.double()).clamp_min(2.0**-HALVINGS)  # no label is certain
         self.errors.index_add_(0, bins, error)
         self.variance.index_add_(0, bins, error * (1 - error))
         flat = given * self.by_class.shape[1] + bins // COARSE
