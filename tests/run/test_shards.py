@@ -146,7 +146,7 @@ def test_a_shard_is_opened_by_one_worker_of_one_rank_but_for_the_one_that_two_ra
     ranks = {shard: {rank for rank, _ in found} for shard, found in readers.items()}
     shared = [shard for shard, found in ranks.items() if len(found) > 1]
     assert len(shared) <= 1
-    passes = EPOCHS + 1  # every epoch has workers of its own, and so has the pass for features after the first one
+    passes = EPOCHS + 1  # each has workers of its own; the last one is for features after the first epoch
     for shard, found in readers.items():
         assert len(found) == passes * len(ranks[shard]), shard
     assert len({reader for found in readers.values() for reader in found}) == passes * 4
