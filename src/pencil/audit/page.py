@@ -11,11 +11,11 @@ from pencil.audit.findings import bounds_in_words, findings
 from pencil.audit.labels import FrozenLabels
 from pencil.audit.record import Audit, Item
 from pencil.audit.session import answer
-from pencil.errors import ConfigError, PencilError
+from pencil.errors import ConfigError
 from pencil.review.history import Entry, Who
 from pencil.review.items import as_json_text
-from pencil.review.pictures import Pictures
-from pencil.run import ChangedDataError, RunDirectory, rows_to_show
+from pencil.review.pictures import open_pictures
+from pencil.run import RunDirectory
 
 Reply = dict[str, Any]
 
@@ -40,18 +40,7 @@ class AuditPage:
         self._lock = threading.Lock()
         self._back: int | None = None  # the look to answer again
         self._tickets: dict[str, list[Reply]] = {}
-        self.trouble: str | None = None
-        self._pictures = self._open_pictures(changed_data)
-
-    def _open_pictures(self, changed_data: bool) -> Pictures | None:
-        try:
-            pictures = Pictures(rows_to_show(self.directory, changed_data=changed_data).train)
-            return pictures if pictures.are_images or pictures.are_texts else None
-        except ChangedDataError:
-            raise
-        except PencilError as error:
-            self.trouble = f"no images are shown: {error}"
-            return None
+        self._pictures, self.trouble = open_pictures(directory, changed_data=changed_data)
 
     def start(self) -> Reply:
         """What the page loads once. ``blind`` hides everything about the given and the suggested label."""

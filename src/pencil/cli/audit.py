@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pencil.cli.options import Share, as_json, changed_data_option, max_false_relabels_option
+from pencil.cli.options import as_json, changed_data_option, max_false_relabels_option, share
 from pencil.cli.output import print_json, print_text, say
 from pencil.errors import ConfigError
 
@@ -35,8 +35,10 @@ HOST = "127.0.0.1"
     help="exact: one statement after the last answer. live: a statement after every answer, so you may stop at any "
     "time; it needs a few more checks. Fixed when the audit begins. [default: exact]",
 )
-@click.option("--max-error", type=Share(), help="The share of errors to certify. [default: 5%]")
-@click.option("--confidence", type=Share(), help="How sure the statements are. [default: 95%]")
+@click.option(
+    "--max-error", type=share, metavar="SHARE", help="The share of errors to certify. [default: 5%]"
+)
+@click.option("--confidence", type=share, metavar="SHARE", help="How sure the statements are. [default: 95%]")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the draw. [default: random, and recorded]")
 @click.option("--new", is_flag=True, help="Begin another audit, although RUN has one.")
 @click.option(

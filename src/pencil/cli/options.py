@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -30,26 +29,21 @@ changed_data_option = click.option(
 )
 
 
-class Share(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
-    """A share such as 5% or 0.05."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The share as a number between 0 and 1."""
-        text = str(value).strip()
-        try:
-            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            self.fail(f"{value!r} is not a share; use a number such as 5% or 0.05", param, ctx)
-        return share
+def share(text: str) -> float:
+    """A share such as 5% or 0.05, for the type of an option: a number between 0 and 1."""
+    plain = text.strip()
+    try:
+        found = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise click.BadParameter(f"{text!r} is not a share; use a number such as 5% or 0.05")
+    return found
 
 
 max_false_relabels_option = click.option(
     "--max-false-relabels",
-    type=Share(),
+    type=share,
     metavar="SHARE",
     help="Relabel as many rows as the estimate allows with at most this share of wrong labels among them, e.g. 5%. "
     "[default: the run's setting, 10% if it has none]",

@@ -10,10 +10,26 @@ from torch import Tensor
 
 from pencil.data import Examples, Image, Shown, as_text, shown
 from pencil.data.pixels import as_pixels, encode_png
-from pencil.errors import DataError
+from pencil.errors import DataError, PencilError
+from pencil.run import ChangedDataError, RunDirectory, rows_to_show
 
 LONGEST = 1024  # pixels; larger than a page shows
 LONGEST_TEXT = 20_000  # characters; the rest of a text is not shown
+
+
+def open_pictures(directory: RunDirectory, *, changed_data: bool) -> tuple[Pictures | None, str | None]:
+    """The images or texts of a run, None for plain numbers; and why none can be shown if the data cannot be read.
+
+    Raises:
+        ChangedDataError: The data changed since the run, and ``changed_data`` is False.
+    """
+    try:
+        pictures = Pictures(rows_to_show(directory, changed_data=changed_data).train)
+        return (pictures if pictures.are_images or pictures.are_texts else None), None
+    except ChangedDataError:
+        raise
+    except PencilError as error:
+        return None, f"no images are shown: {error}"
 
 
 class Pictures:

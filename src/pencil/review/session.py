@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
-from pencil.errors import ConfigError, PencilError
+from pencil.errors import ConfigError
 from pencil.results.audited import AUDITED
 from pencil.results.decisions import FIRST, REVIEW_FILE
 from pencil.results.estimates import ESTIMATES
@@ -26,9 +26,9 @@ from pencil.review.items import (
 )
 from pencil.review.opinions import SECOND, agreement_of, decided_rows
 from pencil.review.orders import ALL, CLEAN, DOUBTFUL, Order, order_by
-from pencil.review.pictures import Pictures
+from pencil.review.pictures import open_pictures
 from pencil.review.queue import LEASE_SECONDS, Part, Queue
-from pencil.run import ChangedDataError, LabelTable, RunDirectory, rows_to_show
+from pencil.run import LabelTable, RunDirectory
 
 SHOWN_LATELY = 128  # rows whose labels are cached, because a decision follows soon after a row is shown
 RECENT = 20  # decisions in the list of recent decisions
@@ -126,8 +126,7 @@ class Review:
         self._history = History(self._database, self._queue)
         with self._database.writing():
             self._queue.fill(self._about(), self._parts(with_sure))
-        self.trouble: str | None = None
-        self._pictures = self._open_pictures(changed_data)
+        self._pictures, self.trouble = open_pictures(directory, changed_data=changed_data)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -160,17 +159,6 @@ class Review:
     def _about(self) -> Mapping[str, str]:
         names = "\0".join(self.class_names).encode("utf-8", "surrogateescape")
         return {"rows": str(len(self._table)), "classes": hashlib.sha256(names).hexdigest()}
-
-    def _open_pictures(self, changed_data: bool) -> Pictures | None:
-        """Open the images or texts; None for plain numbers, or if the data cannot be read (see ``trouble``)."""
-        try:
-            pictures = Pictures(rows_to_show(self.directory, changed_data=changed_data).train)
-            return pictures if pictures.are_images or pictures.are_texts else None
-        except ChangedDataError:
-            raise
-        except PencilError as error:
-            self.trouble = f"no images are shown: {error}"
-            return None
 
     # requests
 

@@ -1,8 +1,9 @@
 """Calibrated probabilities for every training row: which features they come from, and when they are computed.
 
-Inputs that are vectors are features already: the posterior is computed from them when training ends, and depends on
-data and given labels alone. For other inputs, such as images, it is computed from the network's features after the
-first epoch: later the network has learned the given labels by heart, and its features would confirm them.
+Inputs that are vectors are features already: the posterior depends on data and given labels alone. It is computed
+before training if alarms use it, otherwise when training ends. For other inputs, such as images, it is computed from
+the network's features after the first epoch: later the network has learned the given labels by heart, and its features
+would confirm them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
 from pencil.config import RunConfig
+from pencil.data import Inputs
 from pencil.engine import Training, network_features
 from pencil.estimates import NoiseEstimate, Passes, fit
 from pencil.methods import Method
@@ -46,8 +48,12 @@ class Posterior:
 
 def has_vectors(training: Training) -> bool:
     """Whether the inputs are vectors of real numbers, which serve as features."""
-    first = training.train.inputs.fetch(torch.tensor([0])) if len(training.train) else torch.empty(1, 1)
-    return training.runtime.any_of(first.dim() == 2 and first.is_floating_point())[0]
+    return training.runtime.any_of(len(training.train) > 0 and _is_vector(training.train.inputs))[0]
+
+
+def _is_vector(inputs: Inputs) -> bool:
+    first = inputs.fetch(torch.tensor([0]))
+    return first.dim() == 2 and first.is_floating_point()
 
 
 class PosteriorOfTraining:
@@ -113,8 +119,10 @@ def posterior_of_network(
         kept.scatter(batch, features)
 
     def passes() -> Iterator[tuple[Tensor, Tensor]]:
-        for places in torch.arange(0 if kept is None else kept.num_rows).split(BATCH):
-            yield places, kept.gather(places)  # type: ignore[union-attr]  # without features there are no places
+        if kept is None:  # a rank without rows
+            return
+        for places in torch.arange(kept.num_rows).split(BATCH):
+            yield places, kept.gather(places)
 
     return _posterior(training, passes, source, choice, folder)
 
