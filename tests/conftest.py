@@ -1,10 +1,13 @@
 """Fixtures for every test; what they hand out is in ``tests/support``."""
 
+import os
 import re
 
 import pytest
 
 from support import machine, training
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # inherited by every process that a test starts
 
 WHOLE_MODULE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
 
