@@ -8,6 +8,7 @@ import pytest
 from support import machine, training
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # inherited by every process that a test starts
+os.environ["PENCIL_EMBED"] = "none"  # whatever is installed; tests of the default remove it
 
 WHOLE_MODULE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
 

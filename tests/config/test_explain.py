@@ -78,7 +78,7 @@ def test_an_unknown_setting_in_a_nested_table_too(path, value, field, meant):
         (
             {"data.coarse": True},
             "data.coarse: unknown setting; known: "
-            "augment, ceiling, keys, kind, labels, limit, noise, normalize, on_error, path, per_class, trusted, "
+            "augment, ceiling, embed, keys, kind, labels, limit, noise, normalize, on_error, path, per_class, trusted, "
             "validation",
         ),
         ({"method": {"name": "cross_entropy", "pull": 1.0}}, "method.pull: unknown setting; known: name"),

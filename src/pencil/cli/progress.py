@@ -39,8 +39,8 @@ class Bar:
 
     def handle(self, event: Event) -> None:
         """Update the bar."""
-        if event.kind == "check":
-            say(describe_check(event))
+        if event.kind in ("check", "embed"):
+            say(describe_rows(event))
             return
         if event.kind in ("epoch", "restored"):
             self._state = describe_epoch(event)
@@ -80,8 +80,8 @@ class Lines:
 
     def handle(self, event: Event) -> None:
         """Print an epoch as soon as the next event has the time left."""
-        if event.kind == "check":
-            say(describe_check(event))
+        if event.kind in ("check", "embed"):
+            say(describe_rows(event))
         elif event.kind in ("epoch", "restored"):
             self._epoch = event
         elif self._epoch is not None and event.kind in ("step", "end", "stopped"):
@@ -97,9 +97,10 @@ class Lines:
         """Do nothing."""
 
 
-def describe_check(event: Event) -> str:
-    """The progress of checking rows before the run begins."""
-    return f"checked {event.values['done']:,} of {event.values['total']:,} rows"
+def describe_rows(event: Event) -> str:
+    """The progress of checking or encoding rows before the run begins."""
+    verb = "checked" if event.kind == "check" else "embedded"
+    return f"{verb} {event.values['done']:,} of {event.values['total']:,} rows, {time_left(event)} left"
 
 
 def describe_epoch(event: Event) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from pencil.config import RunConfig, assign, parse_assignment, read_table
+from pencil.embed import default_encoder
 from pencil.errors import ConfigError
 from pencil.kinds import DataSection, Kind, kind_of, recognise
 from pencil.presets import preset
 
+VARIABLE = "PENCIL_EMBED"
+"""The encoder to use where --embed is not given, such as a folder on a machine without a network."""
+NONE = "none"
 SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
 """Data settings that a kind takes from another kind's preset, if it has them."""
 
@@ -25,10 +30,11 @@ def train_config(
     epochs: str | None = None,
     seed: int | None = None,
     on_error: str | None = None,
+    embed: str | None = None,
     settings: tuple[str, ...] = (),
 ) -> RunConfig:
     """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes."""
-    table = _base_table(data, config, preset_name)
+    table = _base_table(data, config, preset_name, embed)
     if method is not None:
         _set_method(table, method)
     if noise is not None:
@@ -43,6 +49,27 @@ def train_config(
         _set_epochs(table, epochs)
     _apply(table, settings)
     return RunConfig.of(table)
+
+
+def choose_encoder(
+    data: str | None, config: Path | None, preset_name: str | None, embed: str | None
+) -> tuple[str | None, str | None]:
+    """The encoder to use, and a line about it if the user did not choose.
+
+    Args:
+        data: The path of the data.
+        config: A file with settings; it then decides.
+        preset_name: A preset; it then decides.
+        embed: The user's choice, "none" for training from scratch. Without one the variable ``PENCIL_EMBED`` decides,
+            otherwise what is installed.
+    """
+    named = embed or os.environ.get(VARIABLE)
+    if named is not None:
+        return (None if named == NONE else named), None
+    if data is None or config is not None or preset_name is not None:
+        return None, None
+    rows = recognise(data).embeds(Path(data).expanduser())
+    return (None, None) if rows is None else default_encoder(rows)
 
 
 def words_of(settings: tuple[str, ...]) -> set[str]:
@@ -87,14 +114,13 @@ def parse_noise(text: str) -> dict[str, Any]:
         ) from None
 
 
-def _base_table(data: str | None, config: Path | None, preset_name: str | None) -> dict[str, Any]:
+def _base_table(
+    data: str | None, config: Path | None, preset_name: str | None, embed: str | None
+) -> dict[str, Any]:
     if config is not None and preset_name is not None:
         raise ConfigError("--config and --preset cannot be combined; use one of them")
     if config is not None:
-        table = read_table(config)
-        if data is not None:
-            assign(table, "data.path", data)
-        return table
+        return _file_table(config, data, embed)
     if data is None and preset_name is None:
         raise ConfigError("no data; give DATA, --config FILE or --preset NAME (see: pencil train --help)")
     if data is None:
@@ -102,6 +128,8 @@ def _base_table(data: str | None, config: Path | None, preset_name: str | None) 
             f"--preset {preset_name}: the path of the data is missing; use pencil train DATA --preset {preset_name}"
         )
     kind = recognise(data)
+    if embed is not None:
+        return _embedded_table(preset_name or "features", kind, data, embed)
     start = preset_name or _own_preset(kind, data)
     if start is None:
         raise ConfigError(
@@ -111,6 +139,14 @@ def _base_table(data: str | None, config: Path | None, preset_name: str | None) 
     return _preset_table(start, kind, data)
 
 
+def _file_table(config: Path, data: str | None, embed: str | None) -> dict[str, Any]:
+    table = read_table(config)
+    for field, value in {"data.path": data, "data.embed": embed}.items():
+        if value is not None:
+            assign(table, field, value)
+    return table
+
+
 def _preset_table(start: str | RunConfig, kind: Kind, data: str) -> dict[str, Any]:
     """A preset's settings for the data; kinds that work with any preset replace its data section."""
     table = (preset(start, data) if isinstance(start, str) else start).table()
@@ -118,6 +154,13 @@ def _preset_table(start: str | RunConfig, kind: Kind, data: str) -> dict[str, An
         kept = [name for name in SHARED if name in kind.section.model_fields]
         table["data"] = {name: value for name, value in table["data"].items() if name in kept}
         table["data"] |= {"kind": kind.name, "path": data}
+    return table
+
+
+def _embedded_table(start: str, kind: Kind, data: str, embed: str) -> dict[str, Any]:
+    """A preset for features, with the data that they are made from."""
+    table = preset(start, data).table()
+    table["data"] = {"kind": kind.name, "path": data, "embed": embed}
     return table
 
 

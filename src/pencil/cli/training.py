@@ -35,6 +35,12 @@ from pencil.errors import ConfigError
     "--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/<data>-<time>]"
 )
 @click.option("--method", help="A method by name, or your own as package.module:Name.")
+@click.option(
+    "--embed",
+    metavar="MODEL",
+    help="Learn from the features of a pretrained network, e.g. transformers:facebook/dinov2-small or "
+    "transformers:FOLDER; none: train from scratch. [default: for images and texts, what is installed]",
+)
 @click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
 @click.option("--trusted", help="Verified labels: a reviewed run, or a CSV with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone, correction and finetune, e.g. 2,28,20.")
@@ -66,10 +72,13 @@ def train(
     """
     from pencil import run
     from pencil.cli.progress import progress
-    from pencil.cli.settings import train_config, words_of
+    from pencil.cli.settings import choose_encoder, train_config, words_of
 
+    said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
+    flags["embed"], line = choose_encoder(data, config, preset_name, flags["embed"])
     chosen = train_config(data, config, preset_name, **flags)
-    said = {data or "", flags["method"] or "", *words_of(flags["settings"])}
+    if line is not None:
+        say(line)
     _take_code(run.code_in(chosen), said, trust_code, config)
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 

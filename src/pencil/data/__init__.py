@@ -12,6 +12,7 @@ from pencil.data.inputs import (
     Text,
     as_text,
     blocks_of,
+    content,
     shown,
 )
 from pencil.data.label_files import read_label_file, write_label_file
@@ -52,6 +53,7 @@ __all__ = [
     "as_text",
     "blocks_of",
     "channel_statistics",
+    "content",
     "fetch_batches",
     "instance_dependent_noise",
     "leave_out_unreadable",

@@ -110,6 +110,12 @@ def _opened(file: Path | BinaryIO, name: object) -> Iterator[Any]:
             raise _refused(name, _reason(error)) from error
 
 
+def read_image_bytes(file: Path) -> bytes:
+    """The bytes of an image file, whose size is limited."""
+    with _plain(file) as opened:
+        return opened.read()
+
+
 def _plain(file: Path) -> BinaryIO:
     opened = open_plain(file, error=ExampleError)
     if os.fstat(opened.fileno()).st_size > MAX_BYTES:

@@ -49,6 +49,7 @@ class Inputs(Protocol):
 
     * ``shown(index)`` returns what people see of a row, an ``Image``, ``Text`` or ``Record``. Without it, inputs that
       look like images are shown as they are.
+    * ``content(index)`` returns the bytes that a row is made of, such as those of its file.
     * ``blocks`` says which rows are stored together, such as those of one shard.
     * ``checksum`` identifies the contents without reading them.
     * ``is_lazy`` is True where a row is read when it is fetched and may turn out to be damaged
@@ -129,6 +130,20 @@ def shown(inputs: Inputs, index: int) -> Shown | None:
         found: Shown | None = inputs.shown(index)
         return found
     return as_image(inputs.fetch(torch.tensor([index]))[0])
+
+
+def content(inputs: Inputs, index: int) -> bytes:
+    """The bytes that a row is made of: those of its file or text if the inputs offer them, otherwise of its values."""
+    if isinstance(inputs, SubsetInputs):
+        return content(inputs.base, int(inputs.indices[index]))
+    if hasattr(inputs, "content"):
+        found: bytes = inputs.content(index)
+        return found
+    values = inputs.fetch(torch.tensor([index]))[0].contiguous()
+    return (
+        repr((values.dtype, tuple(values.shape))).encode()
+        + values.flatten().view(torch.uint8).numpy().tobytes()
+    )
 
 
 def as_image(value: Tensor) -> Image | None:

@@ -1,5 +1,16 @@
 """Embeddings: examples go once through a frozen pretrained network, and a small head learns from its features."""
 
+from pencil.embed.choose import default_encoder, named_code, open_encoder
 from pencil.embed.encoder import Encoder, Kind
+from pencil.embed.features import EmbeddedInputs, Ranks, embedded
 
-__all__ = ["Encoder", "Kind"]
+__all__ = [
+    "EmbeddedInputs",
+    "Encoder",
+    "Kind",
+    "Ranks",
+    "default_encoder",
+    "embedded",
+    "named_code",
+    "open_encoder",
+]

@@ -14,19 +14,27 @@ Kind = Literal["images", "texts", "records"]
 
 
 class Encoder(Protocol):
-    """A frozen function from examples to features.
+    """A frozen function from examples to features."""
 
-    Attributes:
-        name: The name in the settings, such as ``transformers:facebook/dinov2-small``.
-        takes: What it encodes.
-        mark: A checksum of weights, preprocessing and pooling. Encoders with equal marks return equal features.
-        size: D, the number of features.
-    """
+    @property
+    def name(self) -> str:
+        """The name in the settings, such as ``transformers:facebook/dinov2-small``."""
+        ...
 
-    name: str
-    takes: Kind
-    mark: str
-    size: int
+    @property
+    def takes(self) -> Kind:
+        """What it encodes."""
+        ...
+
+    @property
+    def mark(self) -> str:
+        """A checksum of weights, preprocessing and pooling. Encoders with equal marks return equal features."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """D, the number of features."""
+        ...
 
     def encode(self, rows: Sequence[Shown]) -> Tensor:
         """Features (B, D), float32 on the CPU. Those of a row do not depend on the other rows of its batch."""

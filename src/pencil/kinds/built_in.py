@@ -33,6 +33,7 @@ from pencil.kinds.kind import Kind
 from pencil.kinds.sections import DataSection
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+THUMBNAIL = 32  # pixels; the fingerprint of images that are embedded is taken at this size
 IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
 
 
@@ -130,23 +131,26 @@ def _features_alone(data: FeaturesData, path: Path) -> Unlabelled | None:
 
 
 def _manifest(data: ImagesData, path: Path) -> Splits:
-    return read_manifest(path, size=data.size, channels=data.channels, on_error=data.on_error)
+    return read_manifest(path, **_sized(data), on_error=data.on_error)
 
 
 def _shards(data: ShardsData, path: Path) -> Splits:
     return read_shards(
         path,
-        size=data.size,
-        channels=data.channels,
+        **_sized(data),
         missing=data.missing_shards,
         cache=data.cache,
         cache_bytes=data.cache_bytes,
     )
 
 
-def _shards_preset(path: str) -> str:
+def _shards_of_images(path: Path) -> str | None:
     """Shards hold images or features."""
-    return "features" if ShardIndex.open(Path(path).expanduser()).kind == "features" else "shards"
+    return None if ShardIndex.open(path.expanduser()).kind == "features" else "images"
+
+
+def _shards_preset(path: str) -> str:
+    return "features" if _shards_of_images(Path(path)) is None else "shards"
 
 
 def _cifar(data: CifarData, path: Path) -> Splits:
@@ -154,8 +158,10 @@ def _cifar(data: CifarData, path: Path) -> Splits:
     return read_cifar(path, num_classes=10 if data.kind == "cifar10" else 100, label=label)
 
 
-def _sized(data: ImagesData) -> dict[str, Any]:
-    return {"size": data.size, "channels": data.channels}
+def _sized(data: ImagesData | ShardsData) -> dict[str, Any]:
+    """How images are read. An encoder takes them as they are stored; the size given here is then that of thumbnails."""
+    size = THUMBNAIL if data.size is None and data.embed is not None else data.size
+    return {"size": size, "channels": data.channels}
 
 
 BUILT_IN = (
@@ -185,6 +191,7 @@ BUILT_IN = (
         read_unlabelled=lambda data, path: read_paths_alone(path, **_sized(data)),
         preset="manifest",
         any_preset=False,
+        embeds=lambda _: "images",
         like=IMAGE_FILES,
         originals=lambda path: path.parent,
     ),
@@ -194,6 +201,7 @@ BUILT_IN = (
         _shards,
         recognise=lambda path: (path / MANIFEST).is_file(),
         preset=_shards_preset,
+        embeds=_shards_of_images,
         like=IMAGE_FILES,
         own=("cache",),
     ),
@@ -249,6 +257,7 @@ BUILT_IN = (
         read_unlabelled=lambda data, path: read_images_alone(path, **_sized(data)),
         preset="folder",
         any_preset=False,
+        embeds=lambda _: "images",
         like=IMAGE_FILES,
         originals=lambda path: path,
     ),

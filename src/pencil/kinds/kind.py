@@ -32,6 +32,7 @@ class Kind:
         any_preset: Whether the presets of other kinds can be used too. Its own section then replaces theirs.
         like: Other kinds whose settings it can be read with, when predicting.
         own: Settings that belong to one data set, and not to others that are read in the same way.
+        embeds: What its rows are to an encoder, "images" or "texts", from the path of the data; None for features.
         originals: The folder that ids are relative to, from the path of the data. None if ids are not files.
         is_code: Whether the path is an import path, and reading runs code.
     """
@@ -48,6 +49,7 @@ class Kind:
     any_preset: bool = True
     like: Collection[str] = ()
     own: Collection[str] = ()
+    embeds: Callable[[Path], str | None] = lambda _: None
     originals: Callable[[Path], Path] | None = None
     is_code: bool = False
 

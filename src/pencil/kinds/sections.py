@@ -93,6 +93,11 @@ class DataSection(Section):
         default="error",
         description="skip: check every row first, and leave out those that cannot be read",
     )
+    embed: str | None = Field(
+        default=None,
+        description="replace images, texts or records by the features of this pretrained encoder, such as "
+        "transformers:facebook/dinov2-small",
+    )
     normalize: Literal["auto", "mean", "none"] = Field(
         default="auto", description="auto: remove mean and deviation; mean: remove the mean only"
     )

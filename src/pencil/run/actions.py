@@ -7,9 +7,10 @@ import itertools
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -35,12 +36,13 @@ from pencil.results import save_labels, save_model, summarize
 from pencil.run.build import build_runtime, build_training
 from pencil.run.code import Trust, check_code, code_in
 from pencil.run.directory import JOB, RunDirectory
+from pencil.run.embedding import with_features
 from pencil.run.estimation import Estimation
 from pencil.run.label_table import rows_to_keep
 from pencil.run.lock import locked
 from pencil.run.method import load_method
 from pencil.run.network import model_card
-from pencil.run.own_data import data_fingerprint, own_examples
+from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
 from pencil.run.resolve import resolve
 from pencil.run.sources import Prepared
 
@@ -69,7 +71,8 @@ def train(
     load_method(config)  # finds mistakes in its settings before any data is read
     directory = RunDirectory.vacant(out)  # checked on all ranks before any rank creates it
     with _ranks(config, directory) as runtime:
-        config, prepared = resolve(config, runtime, _check_progress(runtime, listeners))
+        config, prepared = resolve(config, runtime, _reports("check", runtime, listeners))
+        prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
@@ -103,8 +106,10 @@ def resume(
     config = directory.config
     check_code(code_in(config), trust_code, source=out)
     with _ranks(config, directory) as runtime, _alone(directory, runtime), _faults_explained(directory):
-        report = _check_progress(runtime, listeners)
+        report = _reports("check", runtime, listeners)
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=report)
+        prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
+        check_same_encoder(directory, prepared)
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
@@ -163,12 +168,16 @@ def _carry_on(
     return directory
 
 
-def _check_progress(runtime: Runtime, listeners: Sequence[Listener]) -> Callable[[int, int], None]:
-    """Return a function that reports the number of checked rows to listeners; the main rank reports for all."""
+def _reports(
+    kind: Literal["check", "embed"], runtime: Runtime, listeners: Sequence[Listener]
+) -> Callable[[int, int], None]:
+    """Return a function that reports the number of rows done to listeners; the main rank reports for all."""
+    begun = time.monotonic()
 
     def report(done: int, total: int) -> None:
+        left = (time.monotonic() - begun) / done * (total - done)
         for listener in listeners if runtime.is_main else ():
-            listener.handle(Event("check", 0, {"done": done, "total": total}))
+            listener.handle(Event(kind, 0, {"done": done, "total": total, "seconds_left": left}))
 
     return report
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
+from pencil.embed import named_code as code_of_encoder
 from pencil.errors import RunError
 from pencil.kinds import DataSection, kind_of
 from pencil.models import named_code
@@ -28,8 +29,10 @@ def code_in(config: RunConfig) -> dict[str, str]:
 
 
 def code_of_data(data: DataSection) -> dict[str, str]:
-    """The user's function that makes the data, if any."""
-    return {"data.path": data.path} if kind_of(data).is_code else {}
+    """The user's functions that make or encode the data, if any."""
+    path = {"data.path": data.path} if kind_of(data).is_code else {}
+    encoder = None if data.embed is None else code_of_encoder(data.embed)
+    return path if encoder is None else {**path, "data.embed": encoder}
 
 
 def code_of_model(name: str, args: Mapping[str, Any]) -> dict[str, str]:

@@ -15,13 +15,15 @@ from pencil.run.sources import Prepared, prepare_examples
 
 SPLITS = ("train", "validation", "test")
 LABELS = "labels_to_learn"
+ENCODER = "encoder"
 
 
 def data_fingerprint(prepared: Prepared) -> dict[str, Any]:
     """The fingerprint of a run's data: every split of the source, and the labels that were trained on."""
     source = prepared.source
     marks = {name: fingerprint(part) for name in SPLITS if (part := getattr(source, name)) is not None}
-    return {**marks, LABELS: labels_mark(prepared.train.labels)}
+    encoder = {} if prepared.encoder is None else {ENCODER: prepared.encoder}
+    return {**marks, LABELS: labels_mark(prepared.train.labels), **encoder}
 
 
 def own_examples(
@@ -78,6 +80,20 @@ def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool
         raise ChangedDataError(
             f"the data of {directory.path} is not what the run was trained on: {'; '.join(found)}; restore it, or "
             "continue with the changed data: --changed-data"
+        )
+
+
+def check_same_encoder(directory: RunDirectory, prepared: Prepared) -> None:
+    """Check that the features are those that the run was trained on.
+
+    Raises:
+        ChangedDataError: The encoder has other weights or another preprocessing.
+    """
+    before = (directory.fingerprint or {}).get(ENCODER)
+    if before is not None and before != prepared.encoder:
+        raise ChangedDataError(
+            f"data.embed: {directory.config.data.embed!r} is not the encoder that {directory.path} was trained with; "
+            "restore its weights and preprocessing, or train anew"
         )
 
 

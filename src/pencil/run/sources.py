@@ -35,13 +35,15 @@ class Prepared:
     """Examples as a run uses them.
 
     Validation rows carry given (noisy) labels, as in the paper, unless the source holds out examples of its own.
-    ``source`` is the data as its files have it.
+    ``source`` is the data as its files have it. ``encoder`` is the mark of the encoder whose features replaced the
+    inputs, see ``data.embed``.
     """
 
     train: Examples
     validation: Examples | None
     test: Examples | None
     source: Splits
+    encoder: str | None = None
 
     @property
     def skipped(self) -> Mapping[str, int]:

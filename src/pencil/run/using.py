@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pencil.data import Examples, Inputs, Preparation, Splits, Unlabelled
+from pencil.embed import open_encoder
 from pencil.engine import accuracy, predictions
 from pencil.errors import ConfigError, DataError, PencilError
 from pencil.kinds import DataSection
@@ -16,9 +17,10 @@ from pencil.results import Judged, ModelCard, judge
 from pencil.run.build import build_runtime
 from pencil.run.code import Trust
 from pencil.run.directory import RunDirectory
+from pencil.run.embedding import rows_with_features, with_features
 from pencil.run.label_table import LabelTable
 from pencil.run.network import input_shape, trained_network
-from pencil.run.own_data import own_examples
+from pencil.run.own_data import check_same_encoder, own_examples
 from pencil.run.sources import Prepared, read_splits, read_unlabelled
 
 
@@ -33,6 +35,8 @@ def evaluate(
     runtime = build_runtime(directory.config)
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
     prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
+    prepared = with_features(prepared, directory.config.data, runtime)
+    check_same_encoder(directory, prepared)
     examples = _split(prepared, split, f"the data of {directory.path}")
     return {
         "split": split,
@@ -57,6 +61,8 @@ def predict(
         examples = _split(read_splits(data), split, data.path)
     elif split != "train":
         raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
+    if data.embed is not None:
+        examples = rows_with_features(examples, open_encoder(data.embed, str(runtime.device)), runtime)
     _check_inputs(examples.inputs, preparation, card, data.path)
     given, names = _numbered_like(examples, card.class_names)
     least = directory.config.verdict.row_threshold()

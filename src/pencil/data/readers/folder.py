@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pencil.data.examples import Examples, Splits, Unlabelled
-from pencil.data.images import IMAGE_SUFFIXES, Extent, ImageDecoder
+from pencil.data.images import IMAGE_SUFFIXES, Extent, ImageDecoder, read_image_bytes
 from pencil.data.inputs import Image
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
@@ -66,6 +66,10 @@ class ImageFiles:
     def shown(self, index: int) -> Image:
         """The image (3, H, W) uint8 of a row as its file has it."""
         return Image(ImageDecoder.original(self._path(index), self._path(index)))
+
+    def content(self, index: int) -> bytes:
+        """The bytes of a row's file."""
+        return read_image_bytes(self._path(index))
 
     def sized_by(self, index: int) -> ImageFiles:
         """The same images; where they are not resized, all have the size of this one."""

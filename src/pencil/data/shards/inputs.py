@@ -84,6 +84,11 @@ class ShardInputs:
             return as_image(self._value(index))
         return Image(ImageDecoder.original(io.BytesIO(self._stored(index)), self._name(index)))
 
+    def content(self, index: int) -> bytes:
+        """The bytes of a row as its shard has them."""
+        stored = self._stored(index)
+        return stored if isinstance(stored, bytes) else bytes(stored.tobytes())
+
     def sized_by(self, index: int) -> ShardInputs:
         """The same inputs; images that are not resized all have the size of this one."""
         return replace(self, first=index)

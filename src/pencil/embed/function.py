@@ -1,0 +1,75 @@
+"""A user's function as an encoder: ``package.module:function``."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from pencil.data import Image, Record, Shown, Text
+from pencil.data.images import pillow
+from pencil.embed.encoder import Kind
+from pencil.errors import ConfigError
+from pencil.imports import import_object, users_code
+
+FIELD = "data.embed"
+
+
+@dataclass(frozen=True)
+class FunctionEncoder:
+    """Calls a function with a list of PIL images, strings or dictionaries; it returns features (B, D)."""
+
+    name: str
+    function: Callable[[list[Any]], Any]
+    mark: str
+    size: int
+    takes: Kind = "images"
+
+    @classmethod
+    def open(cls, path: str) -> FunctionEncoder:
+        """Import the function. Its attribute ``size`` is D, ``takes`` is "images", "texts" or "records"."""
+        function = import_object(path, field=FIELD)
+        size: Any = getattr(function, "size", None)
+        takes: Any = getattr(function, "takes", "images")
+        if not callable(function) or not isinstance(size, int) or takes not in get_args(Kind):
+            raise ConfigError(
+                f"{FIELD}: {path} must be a function with an attribute size, the number of features it returns "
+                "(function.size = 384), and takes, which is 'images', 'texts' or 'records'"
+            )
+        return cls(path, function, _mark(path, function), size, takes)
+
+    def encode(self, rows: Sequence[Shown]) -> Tensor:
+        """What the function returns, as float32."""
+        with users_code(FIELD, self.name):
+            features = torch.as_tensor(self.function([_plain(row) for row in rows])).detach().cpu().float()
+        if tuple(features.shape) != (len(rows), self.size):
+            raise ConfigError(
+                f"{FIELD}: {self.name} returned {tuple(features.shape)} for {len(rows)} rows; it must return "
+                f"({len(rows)}, {self.size})"
+            )
+        return features
+
+
+def _plain(row: Shown) -> Any:
+    """A row as users know it: a PIL image, a string or a dictionary."""
+    match row:
+        case Image(pixels):
+            grey = pixels.shape[0] == 1
+            return pillow().fromarray((pixels[0] if grey else pixels.permute(1, 2, 0)).contiguous().numpy())
+        case Text(text):
+            return text
+        case Record(fields):
+            return dict(fields)
+
+
+def _mark(path: str, function: Callable[..., Any]) -> str:
+    """A checksum of the path and of the file that the function is written in."""
+    source = inspect.getsourcefile(inspect.unwrap(function)) if inspect.isroutine(function) else None
+    text = Path(source).read_bytes() if source is not None else b""
+    return hashlib.blake2b(path.encode() + b"\0" + text, digest_size=16).hexdigest()

@@ -1,0 +1,118 @@
+"""Runs on features of an encoder: the head learns from features, people see originals, and everything continues."""
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from pencil.config import RunConfig
+from pencil.errors import RunError
+from pencil.presets import preset
+from pencil.review import Review
+from pencil.run import ChangedDataError, evaluate, judged_labels, predict, resume, train
+from support.own_encoder import FILE, MODULE, NAME, SIZE
+
+CLASSES = {"blue": (20, 20, 200), "green": (20, 200, 20), "red": (200, 20, 20)}
+ROWS = 12  # a class
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """Photos of three colours in several sizes and modes, a tenth of them in the wrong folder; and their encoder."""
+    random = np.random.default_rng(0)
+    for name, colour in CLASSES.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for row in range(ROWS):
+            size = (int(random.integers(8, 40)), int(random.integers(8, 40)), 3)
+            pixels = np.clip(np.array(colour) + random.normal(0, 20, size), 0, 255).astype(np.uint8)
+            image = Image.fromarray(pixels)
+            mode = ("RGB", "RGBA", "P")[row % 3]
+            image.convert(mode).save(tmp_path / "photos" / name / f"{row}.png")
+    shutil.copy(tmp_path / "photos/red/0.png", tmp_path / "photos/blue/wrong.png")
+    (tmp_path / FILE).write_text(MODULE)
+    monkeypatch.setenv("PENCIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("colours", None)
+    yield tmp_path / "photos"
+    sys.modules.pop("colours", None)
+
+
+def config_of(photos, epochs=(1, 8, 2)):
+    table = preset("features", str(photos)).table()
+    for phase, count in zip(table["phases"], epochs, strict=True):
+        phase["epochs"] = count
+    table["data"] = {"kind": "folder", "path": str(photos), "embed": NAME}
+    return RunConfig.of(table)
+
+
+def encoded(photos):
+    """How many images were encoded so far."""
+    return len((photos.parent / "encoded").read_text())
+
+
+def test_the_head_learns_from_features_and_people_see_the_originals(photos, tmp_path):
+    run = train(config_of(photos), tmp_path / "run")
+    (rows,) = judged_labels(run)[0]
+    place = rows.ids.index("blue/wrong.png")
+    assert rows.suggested[place] == 2  # red
+    assert rows.p_wrong[place] > 0.5
+    review = Review(run)
+    item = review.take("somebody")
+    assert item
+    review.close()
+    # The copy in the wrong folder has the content of its original, which is encoded once.
+    assert encoded(photos) == 3 * ROWS
+
+
+def test_a_second_run_encodes_nothing_and_new_rows_alone_are_encoded(photos, tmp_path):
+    train(config_of(photos), tmp_path / "run")
+    before = encoded(photos)
+    train(config_of(photos), tmp_path / "again")
+    assert encoded(photos) == before
+    Image.new("RGB", (9, 9), (21, 22, 201)).save(photos / "blue" / "new.png")
+    train(config_of(photos), tmp_path / "more")
+    assert encoded(photos) == before + 1
+
+
+def test_a_resumed_run_is_the_same_and_needs_the_code_to_be_trusted(photos, tmp_path):
+    whole = train(config_of(photos), tmp_path / "whole")
+    table = config_of(photos).table()
+    table["checkpoint"] = {"steps": 1}
+    part = train(RunConfig.of(table), tmp_path / "part")
+    (part.path / "summary.json").unlink()
+    for checkpoint in sorted((part.path / "checkpoints").iterdir())[1:]:
+        shutil.rmtree(checkpoint)
+    with pytest.raises(RunError, match=r"data\.embed = 'colours:encode'"):
+        resume(part.path)
+    resume(part.path, trust_code=True)
+    weights = [(run.path / "model.safetensors").read_bytes() for run in (whole, part)]
+    assert weights[0] == weights[1]
+
+
+def test_another_encoder_of_the_same_name_is_noticed(photos, tmp_path):
+    run = train(config_of(photos), tmp_path / "run")
+    (photos.parent / FILE).write_text(MODULE + "\n# other\n")
+    sys.modules.pop("colours", None)
+    with pytest.raises(ChangedDataError, match="is not the encoder"):
+        evaluate(run, "train", trust_code=True)
+
+
+def test_predicting_encodes_new_images(photos, tmp_path):
+    run = train(config_of(photos), tmp_path / "run")
+    (tmp_path / "new").mkdir()
+    for number, colour in enumerate(CLASSES.values()):
+        Image.new("RGB", (50, 30), colour).save(tmp_path / "new" / f"{number}.png")
+    section = config_of(photos).data.model_copy(update={"path": str(tmp_path / "new")})
+    (rows,), names = (lambda found: (list(found[0]), found[1]))(predict(run, section, trust_code=True))
+    assert [names[label] for label in rows.suggested.tolist()] == list(CLASSES)
+    assert evaluate(run, "train", trust_code=True)["accuracy"] > 0.9
+
+
+def test_the_model_takes_features(photos, tmp_path):
+    from safetensors.torch import load_file
+
+    run = train(config_of(photos), tmp_path / "run")
+    assert load_file(run.path / "model.safetensors")["1.weight"].shape == torch.Size([3, SIZE])
