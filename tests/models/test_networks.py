@@ -123,6 +123,7 @@ NETWORKS = [
     ("linear", (12,), {}),
     ("mlp", (12,), {"hidden": [16, 8], "batch_norm": True, "dropout": 0.2}),
     ("small_cnn", (1, 28, 28), {"widths": [4, 8, 8]}),
+    ("fast", (3, 20, 20), {"widths": [4, 8, 8]}),
     ("preact_resnet20", (3, 32, 32), {"width": 4}),
     ("resnet18_cifar", (3, 16, 16), {"width": 4}),
 ]

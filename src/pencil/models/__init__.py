@@ -1,5 +1,6 @@
-"""Networks: the paper's two for CIFAR, a small CNN, heads for features, and anyone else's by name."""
+"""Networks: the paper's two for CIFAR, two smaller ones for small images, heads for features, and others by name."""
 
+from pencil.models.fast import FastNet, PatchWhitening, prepare
 from pencil.models.pair import Pair, apart, mean_prediction
 from pencil.models.preact_resnet import PreActBlock, PreActResNet
 from pencil.models.registry import PAIR, build_model, model_names, named_code
@@ -11,7 +12,9 @@ __all__ = [
     "RESNET18",
     "RESNET34",
     "CifarResNet",
+    "FastNet",
     "Pair",
+    "PatchWhitening",
     "PreActBlock",
     "PreActResNet",
     "SmallCNN",
@@ -22,4 +25,5 @@ __all__ = [
     "mlp",
     "model_names",
     "named_code",
+    "prepare",
 ]

@@ -12,6 +12,7 @@ from torch import nn
 
 from pencil.errors import ConfigError, did_you_mean
 from pencil.models.external import call, image_channels, timm_model, torchvision_model, user_model
+from pencil.models.fast import FastNet
 from pencil.models.pair import Pair
 from pencil.models.preact_resnet import PreActResNet
 from pencil.models.resnet import RESNET18, RESNET34, CifarResNet
@@ -22,6 +23,7 @@ Builder = Callable[..., nn.Module]
 # Called with num_classes, args, and in_features (heads, over any inputs) or in_channels (image networks).
 _HEADS: Mapping[str, Builder] = {"linear": linear, "mlp": mlp}
 _IMAGE_NETWORKS: Mapping[str, Builder] = {
+    "fast": FastNet,
     "small_cnn": SmallCNN,
     "preact_resnet8": partial(PreActResNet, 8),
     "preact_resnet20": partial(PreActResNet, 20),

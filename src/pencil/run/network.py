@@ -23,13 +23,14 @@ from pencil.engine import Runtime, is_sharded
 from pencil.errors import ConfigError
 from pencil.imports import users_code
 from pencil.kinds import DataSection
-from pencil.models import build_model
+from pencil.models import build_model, prepare
 from pencil.results import ModelCard, load_weights, read_card
 from pencil.run.code import Trust, check_code, code_of_run
 from pencil.run.directory import RunDirectory
 
 WEIGHTS, AUGMENTATION = 11, 12  # what draws random numbers, see sources
 STATISTICS_ROWS = 20_000  # gives a channel's mean and deviation to three digits
+SEEN_BEFORE = 1024  # rows that a network's layers may see before training
 Make = Callable[[tuple[int, ...], int], nn.Module]
 """A function that builds a network from the shape of one input and the number of classes."""
 
@@ -47,9 +48,16 @@ def build_network(
         torch.manual_seed(mixed_seed(config.seed, WEIGHTS))
         shape = input_shape(train.inputs, preparation)
         model = (make or _maker(config))(shape, train.num_classes)
+        prepare(model, lambda: _some_inputs(config, train, preparation).cpu())
         model = runtime.place(model)
         _check_logits(model, _first(train.inputs, preparation), train.num_classes, f"{field} = {name!r}")
     return model
+
+
+def _some_inputs(config: RunConfig, train: Examples, preparation: Preparation) -> Tensor:
+    """Prepared inputs of rows that are spread over the sample for the normalisation, the same on every rank."""
+    rows = _sample(train, mixed_seed(config.seed, AUGMENTATION))
+    return preparation.evaluation(train.inputs.fetch(rows[:: -(-len(rows) // SEEN_BEFORE)]))
 
 
 def _maker(config: RunConfig) -> Make:
