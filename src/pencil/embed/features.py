@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pencil.data import Inputs, Shown, content, shown
 from pencil.embed.cache import FeatureCache
+from pencil.embed.encode import encode_rows
 from pencil.embed.encoder import Encoder
-from pencil.errors import DataError
 
 BATCH = 32
 PART_SECONDS = 20.0  # what a killed run loses at most
@@ -97,25 +97,6 @@ def fill(
         if now - spoken >= LINE_SECONDS or (end == len(rows) and start):
             progress(end, len(rows))
             spoken = now
-
-
-def encode_rows(inputs: Inputs, encoder: Encoder, rows: Sequence[int]) -> Tensor:
-    """Features (B, D) of some rows.
-
-    Raises:
-        DataError: The encoder does not take such rows, or returns values that are not finite.
-    """
-    originals = [shown(inputs, row) for row in rows]
-    if any(original is None for original in originals):
-        raise DataError(
-            f"data.embed = {encoder.name!r} takes {encoder.takes}, but the data's rows are plain numbers; they are "
-            "features already: leave data.embed out"
-        )
-    features = encoder.encode([original for original in originals if original is not None])
-    if not bool(features.isfinite().all()):
-        row = rows[int((~features.isfinite().all(dim=1)).nonzero()[0])]
-        raise DataError(f"data.embed = {encoder.name!r} returns values that are not finite for row {row}")
-    return features
 
 
 def _missing(cache: FeatureCache, keys: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from pencil.data import Image, Record, Shown, Text
-from pencil.data.images import pillow
 from pencil.embed.encoder import Kind
+from pencil.embed.preprocess import as_picture
 from pencil.errors import ConfigError
 from pencil.imports import import_object, users_code
 
@@ -59,9 +59,8 @@ class FunctionEncoder:
 def _plain(row: Shown) -> Any:
     """A row as users know it: a PIL image, a string or a dictionary."""
     match row:
-        case Image(pixels):
-            grey = pixels.shape[0] == 1
-            return pillow().fromarray((pixels[0] if grey else pixels.permute(1, 2, 0)).contiguous().numpy())
+        case Image():
+            return as_picture(row)
         case Text(text):
             return text
         case Record(fields):

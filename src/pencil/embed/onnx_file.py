@@ -1,0 +1,128 @@
+"""ONNX files as encoders of images, through onnxruntime."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pencil.data import Image, Shown
+from pencil.embed.encoder import Kind
+from pencil.embed.network import EXAMPLES
+from pencil.embed.preprocess import Preprocessing
+from pencil.errors import ConfigError
+from pencil.imports import need
+
+
+@dataclass
+class OnnxEncoder:
+    """A session of onnxruntime with one input, images (B, 3, H, W), and its first output as features."""
+
+    name: str
+    mark: str
+    session: Any
+    steps: Preprocessing
+    batch: int | None
+    size: int = 0
+    takes: Kind = "images"
+
+    def encode(self, rows: Sequence[Shown]) -> Tensor:
+        """Features (B, D); a graph made for B rows gets them B at a time, the last ones filled up with zeros."""
+        images = self.steps.batch([row for row in rows if isinstance(row, Image)])
+        return torch.cat([self._run(part) for part in images.split(self.batch or len(images))])
+
+    def _run(self, images: Tensor) -> Tensor:
+        entry = self.session.get_inputs()[0]
+        missing = (self.batch or len(images)) - len(images)
+        values = torch.cat([images, images.new_zeros(missing, *images.shape[1:])]).numpy()
+        if entry.type == "tensor(float16)":
+            values = values.astype(np.float16)
+        found = torch.from_numpy(self.session.run(None, {entry.name: values})[0]).float()[: len(images)]
+        if found.dim() == 4:
+            found = found.mean(dim=(2, 3))
+        if found.dim() != 2:
+            raise ConfigError(
+                f"embedding model {self.name!r}: its first output has shape {tuple(found.shape)}, not (B, D); export "
+                "the pooled features"
+            )
+        return found
+
+
+def open_onnx(name: str, device: str = "cpu") -> OnnxEncoder:
+    """``onnx:FILE``. Preprocessing from FILE with the ending .json, in the words of ``preprocessor_config.json``.
+
+    Without that file images are resized to the graph's own size and normalised as for ImageNet.
+    """
+    path = Path(name.partition(":")[2]).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"embedding model {name!r}: no such file; give onnx:FILE")
+    session = _session(name, path, device)
+    shape = _image_shape(name, session)
+    steps = _steps(name, path, shape)
+    size = shape[0] if isinstance(shape[0], int) else None
+    found = OnnxEncoder(name, _mark(path, steps), session, steps, size)
+    found.size = found.encode([EXAMPLES["images"]]).shape[1]
+    return found
+
+
+def _session(name: str, path: Path, device: str) -> Any:
+    runtime: Any = need("onnxruntime", extra="onnx", purpose="embed with onnx:FILE")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    wanted = (
+        ["CPUExecutionProvider"] if device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    try:
+        return runtime.InferenceSession(str(path), options, providers=wanted)
+    except Exception as error:  # onnxruntime's errors have no common class
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"embedding model {name!r} cannot be loaded by onnxruntime ({reason}); export it again"
+        ) from error
+
+
+def _image_shape(name: str, session: Any) -> list[Any]:
+    """The shape (B, 3, H, W) of the only input; sizes that are not fixed are names or None."""
+    inputs = session.get_inputs()
+    shape = list(inputs[0].shape)
+    if len(inputs) != 1 or len(shape) != 4 or shape[1] != 3:
+        found = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs)
+        raise ConfigError(
+            f"embedding model {name!r} takes {found}; it must have one input of images (B, 3, H, W). For texts use "
+            "transformers:FOLDER"
+        )
+    return shape
+
+
+def _steps(name: str, path: Path, shape: Sequence[Any]) -> Preprocessing:
+    settings = path.with_suffix(".json")
+    if settings.is_file():
+        try:
+            return Preprocessing.of(json.loads(settings.read_text(encoding="utf-8")), settings)
+        except ValueError as error:
+            raise ConfigError(f"{settings}: not JSON ({error}); fix or remove it") from error
+    height, width = shape[2:]
+    if not isinstance(height, int) or not isinstance(width, int):
+        raise ConfigError(
+            f'embedding model {name!r} has no fixed size of images; write {settings.name} beside it: {{"size": 224}}'
+        )
+    return Preprocessing((height, width))
+
+
+def _mark(path: Path, steps: Preprocessing) -> str:
+    checksum = hashlib.blake2b(str(steps).encode(), digest_size=16)
+    for file in (
+        path,
+        *sorted(path.parent.glob(f"{path.name}?data")),
+    ):  # large weights are in a file beside it
+        with file.open("rb") as opened:
+            checksum.update(hashlib.file_digest(opened, "blake2b").digest())
+    return checksum.hexdigest()
