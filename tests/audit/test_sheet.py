@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pencil.audit import Wanted, begin, read_sheet, sheet, texts_of, write_sheet
-from pencil.data import Record, Text
+from pencil.data import Beside, Record, Text
 from pencil.errors import DataError
 from pencil.run import own_examples
 
@@ -64,3 +64,12 @@ def test_a_class_name_wins_over_a_letter(audit, tmp_path):
     (tmp_path / "s.csv").write_text("look,other\n1,b\n")
     with pytest.raises(DataError, match="keep the columns look and answer"):
         list(read_sheet(tmp_path / "s.csv", audit, item.choices))
+
+
+def test_texts_beside_the_data_are_written(run, audit, tmp_path):
+    rows = len(own_examples(run).source.train)
+    (tmp_path / "texts.txt").write_text("".join(f"note {row}\n" for row in range(rows)))
+    write_sheet(tmp_path / "s.csv", audit, texts_of(run, beside=Beside("texts", tmp_path / "texts.txt")))
+    assert [line["text"] for line in lines_of(tmp_path / "s.csv")] == [
+        f"note {item.id}" for item in audit.items
+    ]

@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pencil.data import Examples, Record, RowNumbers, TensorInputs, Text, read_image_folder, shown
+from pencil.data import Beside, Examples, Record, RowNumbers, TensorInputs, Text, read_image_folder, shown
+from pencil.data.pixels import encode_png
 from pencil.errors import DataError
-from pencil.review.pictures import Pictures, shrunk
+from pencil.review.pictures import Pictures, open_pictures, shrunk
+from pencil.run import RunDirectory
 from pencil.stores import GivenLabels
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -90,3 +92,20 @@ def test_image_files_are_shown_as_they_are_stored_not_as_the_network_sees_them(t
     assert train.inputs.fetch(torch.tensor([0])).shape == (1, 3, 4, 4)
     assert shown(train.subset(torch.tensor([1])).inputs, 0).pixels.shape == (3, 17, 9)
     assert decoded(Pictures(train).png(0, "cat/0.png")).size == (40, 30)
+
+
+def test_rows_of_features_are_shown_as_the_images_or_texts_beside_them(make_run, tmp_path):
+    run = RunDirectory.open(make_run(tmp_path, rows=20, images=False))
+    (tmp_path / "texts.csv").write_text("id,text\n" + "".join(f"row {row},note {row}\n" for row in range(19)))
+    for row in range(20):
+        pixels = torch.full((3, 4, 4), row, dtype=torch.uint8)
+        (tmp_path / f"row {row}.png").write_bytes(encode_png(pixels))
+    images, trouble = open_pictures(run, changed_data=False, beside=Beside("images", tmp_path))
+    assert (images.are_images, trouble) == (True, None)
+    assert images.matched.endswith("20 of 20 rows match by path without ending")
+    assert decoded(images.png(7, "row 7")).getpixel((0, 0)) == (7, 7, 7)
+    texts, trouble = open_pictures(run, changed_data=False, beside=Beside("texts", tmp_path / "texts.csv"))
+    assert (texts.are_texts, trouble) == (True, "1 rows have no text")
+    assert (texts.text(7, "row 7"), texts.text(19, "row 19")) == ("note 7", None)
+    with pytest.raises(DataError, match="cannot be read"):
+        open_pictures(run, changed_data=False, beside=Beside("texts", tmp_path / "nowhere.csv"))

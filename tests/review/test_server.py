@@ -150,7 +150,7 @@ def test_images_have_no_text_and_texts_no_image(running, people, serve_here, run
     ann, server = people(running, "Ann"), serve_here(run)
     row = ann.next()["row"]
     refused = ann.web.get(f"/api/text/{row}")
-    assert (refused.status_code, refused.json()["error"]) == (404, f"row {row}: its data is no text")
+    assert (refused.status_code, refused.json()["error"]) == (404, f"row {row} has no text")
     show_texts(server.review, 60)
     bob = people(server, "Bob")
     about, item = bob.web.get("/api/start").json(), bob.next()

@@ -11,6 +11,7 @@ from pencil.audit.findings import bounds_in_words, findings
 from pencil.audit.labels import FrozenLabels
 from pencil.audit.record import Audit, Item
 from pencil.audit.session import answer
+from pencil.data import Beside
 from pencil.errors import ConfigError
 from pencil.review.history import Entry, Who
 from pencil.review.items import as_json_text
@@ -30,17 +31,29 @@ class AuditPage:
         audit: The audit to continue.
         labels: The labels that it is about.
         changed_data: Whether to show data that changed after training.
+        beside: Images or texts to show for the rows.
     """
 
     def __init__(
-        self, directory: RunDirectory, audit: Audit, labels: FrozenLabels, *, changed_data: bool = False
+        self,
+        directory: RunDirectory,
+        audit: Audit,
+        labels: FrozenLabels,
+        *,
+        changed_data: bool = False,
+        beside: Beside | None = None,
     ) -> None:
         self.directory, self.audit, self._labels = directory, audit, labels
         self._numbers = {name: number for number, name in enumerate(labels.names)}
         self._lock = threading.Lock()
         self._back: int | None = None  # the look to answer again
         self._tickets: dict[str, list[Reply]] = {}
-        self._pictures, self.trouble = open_pictures(directory, changed_data=changed_data)
+        self._pictures, self.trouble = open_pictures(directory, changed_data=changed_data, beside=beside)
+
+    @property
+    def matched(self) -> str | None:
+        """How many rows have an attached image or text; None if nothing is attached."""
+        return None if self._pictures is None else self._pictures.matched
 
     def start(self) -> Reply:
         """What the page loads once. ``blind`` hides everything about the given and the suggested label."""

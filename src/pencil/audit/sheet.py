@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pencil.audit.labels import plain
 from pencil.audit.record import Audit, Item
-from pencil.data import as_text, shown
+from pencil.data import Beside, as_text, shown
 from pencil.data.tables import csv_cells
 from pencil.errors import DataError, PencilError, did_you_mean
 from pencil.escape import spreadsheet_cell
@@ -42,20 +42,23 @@ def write_sheet(path: Path, audit: Audit, texts: Texts | None) -> int:
     return len(audit.items)
 
 
-def texts_of(directory: RunDirectory, *, changed_data: bool = False) -> Texts | None:
+def texts_of(
+    directory: RunDirectory, *, changed_data: bool = False, beside: Beside | None = None
+) -> Texts | None:
     """Returns the text or record of an item; None if the data of the run is neither.
 
     Raises:
         ChangedDataError: The data has changed since training.
+        PencilError: The data or ``beside`` cannot be read; without ``beside``, None is returned.
     """
     try:
-        examples = rows_to_show(directory, changed_data=changed_data).train
-        if as_text(shown(examples.inputs, 0)) is None:
+        examples = rows_to_show(directory, changed_data=changed_data, beside=beside).train
+        if beside is None and as_text(shown(examples.inputs, 0)) is None:
             return None
-    except ChangedDataError:
-        raise
-    except PencilError:  # the data is not here; ids are shown alone
-        return None
+    except PencilError as error:
+        if beside is not None or isinstance(error, ChangedDataError):
+            raise
+        return None  # the data is not here; ids are shown alone
 
     def text_of(item: Item) -> str | None:
         if item.row >= len(examples) or plain(examples.ids[item.row]) != item.id:

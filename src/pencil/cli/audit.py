@@ -6,16 +6,25 @@ import getpass
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pencil.cli.options import as_json, changed_data_option, max_false_relabels_option, share
+from pencil.cli.options import (
+    as_json,
+    beside,
+    changed_data_option,
+    images_option,
+    max_false_relabels_option,
+    share,
+    texts_option,
+)
 from pencil.cli.output import print_json, print_text, say
 from pencil.errors import ConfigError
 
 if TYPE_CHECKING:
     from pencil.audit import Audit, FrozenLabels, Wanted
+    from pencil.data import Beside
     from pencil.run import RunDirectory
 
 HOST = "127.0.0.1"
@@ -63,6 +72,8 @@ HOST = "127.0.0.1"
     type=click.Path(path_type=Path),
     help="Recompute a certificate, and compare it with RUN if given.",
 )
+@images_option
+@texts_option
 @max_false_relabels_option
 @changed_data_option
 @as_json
@@ -83,6 +94,8 @@ def audit(
     out: Path | None,
     recalibrate: bool,
     verify: Path | None,
+    images: Path | None,
+    texts: Path | None,
     max_false_relabels: float | None,
     changed_data: bool,
     json_: bool,
@@ -103,7 +116,7 @@ def audit(
         raise ConfigError("RUN is missing; give the folder of a run, or --verify FILE")
     alpha = None if confidence is None else _risk(confidence)
     wanted = Wanted(what=what, bound=bound, looks=looks, seed=seed, alpha=alpha, max_error=max_error)
-    directory = RunDirectory.open(run)
+    rows, directory = _Rows(changed_data, beside(images, texts)), RunDirectory.open(run)
     labels = _labels(directory, max_false_relabels)
     begun = _open(directory, labels, wanted, new=new, sheet=sheet is not None, page=page)
     if begun is None:
@@ -114,9 +127,9 @@ def audit(
     if answers is not None:
         begun = _read(directory, begun, labels, answers, name)
     if sheet is not None:
-        done["csv"] = _write(directory, begun, sheet, changed_data)
+        done["csv"] = _write(directory, begun, sheet, rows)
     if page:
-        begun = _serve(directory, begun, labels, name, port=port, changed_data=changed_data, json_=json_)
+        begun = _serve(directory, begun, labels, name, rows, port=port, json_=json_)
     _finish(directory, begun, done, out=out, recalibrate=recalibrate)
     _show(run, begun, done, json_)
 
@@ -200,12 +213,19 @@ def _read(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Pat
     return answer(directory, begun, list(read_sheet(file, begun, labels.names)), auditor)
 
 
-def _write(directory: RunDirectory, begun: Audit, file: Path, changed_data: bool) -> str:
+class _Rows(NamedTuple):
+    """How rows are shown."""
+
+    changed_data: bool
+    beside: Beside | None
+
+
+def _write(directory: RunDirectory, begun: Audit, file: Path, rows: _Rows) -> str:
     from pencil.audit import texts_of, write_sheet
 
     if file.resolve() == Path(directory.config.data.path).expanduser().resolve():
         raise ConfigError(f"--csv {file}: that is the data itself; choose another file")
-    count = write_sheet(file, begun, texts_of(directory, changed_data=changed_data))
+    count = write_sheet(file, begun, texts_of(directory, **rows._asdict()))
     say(
         f"{file}: {count:,} lines; fill in the column answer with a class name, a, b or c, or ? if you cannot tell"
     )
@@ -217,9 +237,9 @@ def _serve(
     begun: Audit,
     labels: FrozenLabels,
     auditor: str,
+    rows: _Rows,
     *,
     port: int | None,
-    changed_data: bool,
     json_: bool,
 ) -> Audit:
     """Serve the page until Ctrl-C, and return the audit with its new answers."""
@@ -228,8 +248,10 @@ def _serve(
     from pencil.review.server import address, build_app, check_installed, listen, serve
 
     check_installed()
-    shown, token = AuditPage(directory, begun, labels, changed_data=changed_data), new_token()
+    shown, token = AuditPage(directory, begun, labels, **rows._asdict()), new_token()
     with listen(HOST, port) as listening:
+        if shown.matched:
+            say(shown.matched)
         if shown.trouble:
             say(f"warning: {shown.trouble}")
         url = address(listening, token)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pencil.cli.output import say
+from pencil.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pencil.data import Beside
 
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 set_option = click.option(
@@ -27,6 +32,31 @@ trust_code_option = click.option(
 changed_data_option = click.option(
     "--changed-data", is_flag=True, help="Continue although the data has changed since the run was trained."
 )
+
+
+images_option = click.option(
+    "--images",
+    type=click.Path(path_type=Path),
+    help="Images to show for rows of features: a folder, or a table with the columns id and path; "
+    "matched by id, or by the order of the rows.",
+)
+texts_option = click.option(
+    "--texts",
+    type=click.Path(path_type=Path),
+    help="Texts to show for rows of features: a table with the columns id and text, or a .txt file with a line "
+    "for each row.",
+)
+
+
+def beside(images: Path | None, texts: Path | None) -> Beside | None:
+    """The images or texts of --images or --texts."""
+    from pencil.data import Beside
+
+    if images is not None and texts is not None:
+        raise ConfigError("--images and --texts: a row is shown as one of them; leave out the other")
+    if images is not None:
+        return Beside("images", images)
+    return None if texts is None else Beside("texts", texts)
 
 
 def share(text: str) -> float:

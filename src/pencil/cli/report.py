@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from pencil.cli.options import as_json, changed_data_option, max_false_relabels_option
+from pencil.cli.options import (
+    as_json,
+    beside,
+    changed_data_option,
+    images_option,
+    max_false_relabels_option,
+    texts_option,
+)
 from pencil.cli.output import print_json, say
 
 EXAMPLES, MOST_EXAMPLES = 24, 100
@@ -30,6 +37,8 @@ EXAMPLES, MOST_EXAMPLES = 24, 100
     help="Number of corrections and of cases to review to show.",
 )
 @click.option("--no-data", is_flag=True, help="Do not read the run's data: no thumbnails.")
+@images_option
+@texts_option
 @max_false_relabels_option
 @changed_data_option
 @as_json
@@ -40,6 +49,8 @@ def report(
     markdown: Path | None,
     examples: int,
     no_data: bool,
+    images: Path | None,
+    texts: Path | None,
     max_false_relabels: float | None,
     changed_data: bool,
     json_: bool,
@@ -58,6 +69,7 @@ def report(
         read_data=not no_data,
         changed_data=changed_data,
         max_false_relabels=max_false_relabels,
+        beside=beside(images, texts),
     )
     page = out or run / "report.html"
     written: dict[str, Any] = {"out": str(page), "bytes": write_page(found, page)}

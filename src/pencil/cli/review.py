@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pencil.cli.options import changed_data_option, max_false_relabels_option
+from pencil.cli.options import (
+    beside,
+    changed_data_option,
+    images_option,
+    max_false_relabels_option,
+    texts_option,
+)
 from pencil.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ GOALS = ("clean", "relabel")  # as pencil.review.orders.GOALS, which the command
     show_default=True,
     help="Suggest to stop when the next 100 looks are expected to find fewer errors than this.",
 )
+@images_option
+@texts_option
 @click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -77,6 +85,8 @@ def review(
     goal: str,
     second_opinion: bool,
     stop_below: float,
+    images: Path | None,
+    texts: Path | None,
     open_: bool,
     host: str,
     port: int | None,
@@ -100,6 +110,7 @@ def review(
 
     check_installed()
     check_host(host, allow_remote=allow_remote)
+    shown = beside(images, texts)
     directory, token = RunDirectory.open(run), new_token()
     with (
         listen(host, port) as listening,
@@ -113,6 +124,7 @@ def review(
                 lease_seconds=60 * lease_minutes,
                 max_false_relabels=max_false_relabels,
                 changed_data=changed_data,
+                beside=shown,
             )
         ) as opened,
     ):
@@ -120,6 +132,8 @@ def review(
             say(
                 f"warning: --host {host}: others on the network can read the token and the images; use ssh -L instead"
             )
+        if opened.matched:
+            say(opened.matched)
         if opened.trouble:
             say(f"warning: {opened.trouble}")
         url = address(listening, token)

@@ -1,5 +1,6 @@
 """Where examples come from: readers, noise, the order of rows, batches ready for the network."""
 
+from pencil.data.attached import AttachedInputs, Beside, attach
 from pencil.data.checking import leave_out_unreadable
 from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import (
@@ -33,7 +34,9 @@ from pencil.data.sampler import EpochSampler
 from pencil.data.shards import read_shards, write_index
 
 __all__ = [
+    "AttachedInputs",
     "Augment",
+    "Beside",
     "Blocks",
     "DatasetInputs",
     "EpochSampler",
@@ -51,6 +54,7 @@ __all__ = [
     "Text",
     "Unlabelled",
     "as_text",
+    "attach",
     "blocks_of",
     "channel_statistics",
     "content",

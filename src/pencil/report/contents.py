@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pencil.data import Beside
 from pencil.engine import read_metrics
 from pencil.report.curves import Line
 from pencil.report.findings import LabelCounts, TruthCounts, find
@@ -93,6 +94,7 @@ def gather(
     read_data: bool = True,
     changed_data: bool = False,
     max_false_relabels: float | None = None,
+    beside: Beside | None = None,
 ) -> Report:
     """Collect the report of a finished run.
 
@@ -102,9 +104,10 @@ def gather(
         read_data: Whether to read the run's data, for thumbnails and true labels.
         changed_data: Whether to accept data that changed since the run.
         max_false_relabels: Replaces the share of the run's verdict rule.
+        beside: Images or texts to show for the rows.
     """
     directory.require_finished()
-    source = Source.of(directory, changed_data=changed_data) if read_data else Source()
+    source = Source.of(directory, changed_data=changed_data, beside=beside) if read_data else Source()
     table = LabelTable.open(directory, max_false_relabels)
     names = table.class_names
     found = find(table.chunks(), len(names), examples=examples, truth=source.truth)
@@ -130,7 +133,7 @@ def gather(
         transition=transition(table.estimates, found.counts),
         corrections=corrections,
         reviews=reviews,
-        notes=[*([] if note is None else [note]), *([] if lines else [NO_EPOCHS])],
+        notes=[words for words in (note, source.matched, None if lines else NO_EPOCHS) if words is not None],
     )
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pencil.data import Examples, as_text
+from pencil.data import AttachedInputs, Beside, Examples, Image, as_text
 from pencil.data import shown as seen
 from pencil.errors import PencilError
 from pencil.report.shortlist import Case
 from pencil.report.text import shown
 from pencil.report.thumbnails import Thumbnail, is_image, thumbnail
-from pencil.run import ChangedDataError, RunDirectory, own_examples
+from pencil.run import ChangedDataError, RunDirectory, own_examples, with_originals
 
 THUMBNAIL_BYTES = 3_000_000
 """Maximum size of all thumbnails of a page, so that it can be sent by mail."""
@@ -43,21 +43,35 @@ class Source:
     note: str | None = None
 
     @classmethod
-    def of(cls, directory: RunDirectory, *, changed_data: bool = False) -> Source:
+    def of(
+        cls, directory: RunDirectory, *, changed_data: bool = False, beside: Beside | None = None
+    ) -> Source:
         """Read the rows a run was trained on. The report works without them, so missing data is no error.
+
+        Args:
+            directory: The run.
+            changed_data: Whether to accept data that changed since the run.
+            beside: Images or texts to show for the rows.
 
         Raises:
             ChangedDataError: The data changed since the run, and ``changed_data`` is False.
+            PencilError: The data or ``beside`` cannot be read; without ``beside``, this becomes the note.
         """
         try:
-            rows = own_examples(directory, changed_data=changed_data).train
-        except ChangedDataError:
-            raise
+            rows = with_originals(own_examples(directory, changed_data=changed_data), beside).train
         except (PencilError, OSError) as error:
+            if beside is not None or isinstance(error, ChangedDataError):
+                raise
             return cls(note=shown(f"{UNREADABLE}{error}", 600))
         if len(rows) != directory.summary["examples"]:
             return cls(note="No thumbnails: the data has a different number of rows than the run.")
         return cls(rows)
+
+    @property
+    def matched(self) -> str | None:
+        """How many rows have an attached image or text; None if nothing is attached."""
+        attached = None if self.rows is None else self.rows.inputs
+        return shown(attached.words, 600) if isinstance(attached, AttachedInputs) else None
 
     @property
     def truth(self) -> Tensor | None:
@@ -88,16 +102,17 @@ class _Thumbnails:
         return Example(replace(case, id=shown(case.id, 200)), *self._seen(case.row))
 
     def _seen(self, row: int) -> tuple[Thumbnail | None, str | None]:
-        """The row's image as the network receives it, or its text."""
+        """The row's image as the network receives it, or else the image or text that the row was made of."""
         if self.rows is None:
             return None, None
         try:
             value: Tensor = self.rows.inputs.fetch(torch.tensor([row]))[0]
-            text = None if is_image(value) else as_text(seen(self.rows.inputs, row))
+            original = None if is_image(value) else seen(self.rows.inputs, row)
         except (PencilError, OSError) as error:
             self._stop(shown(f"{UNREADABLE}{error}", 600))
             return None, None
-        image = thumbnail(value) if is_image(value) else None
+        value = original.pixels if isinstance(original, Image) else value
+        image, text = thumbnail(value) if is_image(value) else None, as_text(original)
         self.room -= len(image.uri) if image is not None else 0
         if self.room < 0:
             self._stop("Some thumbnails are left out to limit the size of this file.")

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from pencil.data import Examples, Image, Shown, as_text, shown
+from pencil.data import AttachedInputs, Beside, Examples, Image, Shown, as_text, shown
 from pencil.data.pixels import as_pixels, encode_png
 from pencil.errors import DataError, PencilError
 from pencil.run import ChangedDataError, RunDirectory, rows_to_show
@@ -17,18 +17,26 @@ LONGEST = 1024  # pixels; larger than a page shows
 LONGEST_TEXT = 20_000  # characters; the rest of a text is not shown
 
 
-def open_pictures(directory: RunDirectory, *, changed_data: bool) -> tuple[Pictures | None, str | None]:
-    """The images or texts of a run, None for plain numbers; and why none can be shown if the data cannot be read.
+def open_pictures(
+    directory: RunDirectory, *, changed_data: bool, beside: Beside | None = None
+) -> tuple[Pictures | None, str | None]:
+    """The images or texts of a run, None for plain numbers; and why some or all cannot be shown.
+
+    Args:
+        directory: The run.
+        changed_data: Whether to show data that changed after training.
+        beside: Images or texts to show instead of what the data has.
 
     Raises:
         ChangedDataError: The data changed since the run, and ``changed_data`` is False.
+        PencilError: The data or ``beside`` cannot be read; without ``beside``, this is returned as the reason.
     """
     try:
-        pictures = Pictures(rows_to_show(directory, changed_data=changed_data).train)
-        return (pictures if pictures.are_images or pictures.are_texts else None), None
-    except ChangedDataError:
-        raise
+        pictures = Pictures(rows_to_show(directory, changed_data=changed_data, beside=beside).train)
+        return (pictures if pictures.are_images or pictures.are_texts else None), pictures.trouble
     except PencilError as error:
+        if beside is not None or isinstance(error, ChangedDataError):
+            raise
         return None, f"no images are shown: {error}"
 
 
@@ -37,12 +45,25 @@ class Pictures:
 
     def __init__(self, examples: Examples) -> None:
         self._examples = examples
+        self._attached = examples.inputs if isinstance(examples.inputs, AttachedInputs) else None
         self._lock = threading.Lock()  # readers keep files open and are not thread-safe
 
     @property
     def are_images(self) -> bool:
         """Whether rows are shown as images."""
         return isinstance(self._first, Image)
+
+    @property
+    def matched(self) -> str | None:
+        """How many rows have an attached image or text; None if nothing is attached."""
+        return None if self._attached is None else self._attached.words
+
+    @property
+    def trouble(self) -> str | None:
+        """How many rows have no attached image or text; None if all have one."""
+        if self._attached is None or not self._attached.missing:
+            return None
+        return f"{self._attached.missing:,} rows have no {self._attached.beside.kind.removesuffix('s')}"
 
     @property
     def are_texts(self) -> bool:
@@ -73,7 +94,9 @@ class Pictures:
 
     @cached_property
     def _first(self) -> Shown | None:
-        return self._fetch(0) if len(self._examples) else None
+        entries = () if self._attached is None else self._attached.entries
+        first = next((row for row, entry in enumerate(entries) if entry is not None), 0)
+        return self._fetch(first) if len(self._examples) else None
 
     def _checked(self, row: int, row_id: str) -> Shown | None:
         found = self._examples.ids[row] if row < len(self._examples) else None

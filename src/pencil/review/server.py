@@ -116,13 +116,13 @@ def _answer(responses: Any, content: Any, status: int = 200) -> Any:
 
 def _image(responses: Any, row: int, found: bytes | None) -> Any:
     if found is None:
-        return _answer(responses, {"error": f"row {row}: its data is no image"}, 404)
+        return _answer(responses, {"error": f"row {row} has no image"}, 404)
     return responses.Response(found, media_type="image/png")
 
 
 def _text(responses: Any, row: int, found: str | None) -> Any:
     if found is None:
-        return _answer(responses, {"error": f"row {row}: its data is no text"}, 404)
+        return _answer(responses, {"error": f"row {row} has no text"}, 404)
     return _answer(responses, {"text": found})
 
 

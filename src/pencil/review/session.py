@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
+from pencil.data import Beside
 from pencil.errors import ConfigError
 from pencil.results.audited import AUDITED
 from pencil.results.decisions import FIRST, REVIEW_FILE
@@ -102,6 +103,7 @@ class Review:
         lease_seconds: How long a row stays reserved for its reviewer.
         max_false_relabels: Replaces the share of the run's verdict rule.
         changed_data: Whether to show data that changed after training.
+        beside: Images or texts to show for the rows.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class Review:
         lease_seconds: float = LEASE_SECONDS,
         max_false_relabels: float | None = None,
         changed_data: bool = False,
+        beside: Beside | None = None,
     ) -> None:
         self.directory, self.goal, self.second_opinion = directory, goal, second_opinion
         self._stop_below = stop_below
@@ -126,12 +129,17 @@ class Review:
         self._history = History(self._database, self._queue)
         with self._database.writing():
             self._queue.fill(self._about(), self._parts(with_sure))
-        self._pictures, self.trouble = open_pictures(directory, changed_data=changed_data)
+        self._pictures, self.trouble = open_pictures(directory, changed_data=changed_data, beside=beside)
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes by number."""
         return self._table.class_names
+
+    @property
+    def matched(self) -> str | None:
+        """How many rows have an attached image or text; None if nothing is attached."""
+        return None if self._pictures is None else self._pictures.matched
 
     def close(self) -> None:
         """Close the file."""

@@ -5,7 +5,7 @@ from pencil.run.code import Trust, check_code, code_in, code_of_data, code_of_ru
 from pencil.run.directory import RunDirectory
 from pencil.run.label_table import LabelTable
 from pencil.run.noise import noisy_labels
-from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show
+from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show, with_originals
 from pencil.run.plan import Plan
 from pencil.run.sources import prepare_examples, read_splits
 from pencil.run.using import evaluate, judged_labels, predict
@@ -30,4 +30,5 @@ __all__ = [
     "resume",
     "rows_to_show",
     "train",
+    "with_originals",
 ]

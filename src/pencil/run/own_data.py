@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from pencil.data import Beside, attach
 from pencil.data.checking import Progress
 from pencil.data.fingerprint import differences, fingerprint, labels_mark
 from pencil.errors import RunError
@@ -52,14 +54,29 @@ def own_examples(
     return prepared
 
 
-def rows_to_show(directory: RunDirectory, *, changed_data: bool = False) -> Prepared:
-    """Read the examples of a run for display. Code that the run names is never imported."""
+def rows_to_show(
+    directory: RunDirectory, *, changed_data: bool = False, beside: Beside | None = None
+) -> Prepared:
+    """Read the examples of a run for display. Code that the run names is never imported.
+
+    Args:
+        directory: The run.
+        changed_data: Continue even if the data has changed.
+        beside: Images or texts to show for the training rows, instead of what the data has.
+    """
     config = directory.config
     check_code(code_of_data(config.data), False, source=directory.path)
     prepared = prepare_examples(_without_noise(config.data), config.seed)
     if not changed_data:
         check_unchanged(directory, prepared, labels=config.data.noise is None)
-    return prepared
+    return with_originals(prepared, beside)
+
+
+def with_originals(prepared: Prepared, beside: Beside | None) -> Prepared:
+    """The same examples; the training rows are shown as the images or texts beside them, if any."""
+    if beside is None:
+        return prepared
+    return replace(prepared, train=attach(prepared.train, prepared.source.train.ids, beside))
 
 
 def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool = True) -> None:

@@ -1,0 +1,176 @@
+"""Images and texts attached to rows of features."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from pencil.data import Beside, Examples, RowNumbers, TensorInputs, attach, shown
+from pencil.data.pixels import encode_png
+from pencil.errors import DataError
+from pencil.places import allowing
+from pencil.stores import GivenLabels
+
+pytest.importorskip("PIL")
+
+
+def rows(ids):
+    labels = GivenLabels.of(torch.arange(len(ids)) % 2, 2)
+    return Examples(TensorInputs(torch.zeros(len(ids), 7)), labels, ("a", "b"), ids)
+
+
+def picture(file, red):
+    """A small image that can be told from others by its first value."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(encode_png(torch.full((3, 2, 2), red, dtype=torch.uint8)))
+
+
+def folder_of(place, names):
+    for number, name in enumerate(names):
+        picture(place / name, number)
+    return Beside("images", place)
+
+
+def reds(examples):
+    """The first value of each row's image; None for a row without one."""
+    found = [shown(examples.inputs, row) for row in range(len(examples))]
+    return [None if each is None else int(each.pixels[0, 0, 0]) for each in found]
+
+
+def texts_of(examples):
+    return [getattr(shown(examples.inputs, row), "text", None) for row in range(len(examples))]
+
+
+@pytest.mark.parametrize(
+    ("ids", "names", "way"),
+    [
+        (["x/b.png", "x/a.png"], ["x/a.png", "x/b.png"], "path"),
+        (["x/b", "x/a"], ["x/a.png", "x/b.png"], "path without ending"),
+        (["b.png", "a.png"], ["x/a.png", "y/b.png"], "file name"),
+        (["b", "a"], ["x/a.png", "y/b.jpg"], "file name without ending"),
+        (["1", "0"], ["00000.png", "00001.png"], "number"),
+    ],
+)
+def test_files_are_matched_by_their_names(tmp_path, ids, names, way):
+    found = attach(rows(ids), ids, folder_of(tmp_path, names))
+    assert found.inputs.matched_by == way
+    assert reds(found) == [1, 0]
+    assert found.inputs.fetch(torch.tensor([1])).shape == (1, 7)
+
+
+def test_a_part_of_the_rows_keeps_its_images(tmp_path):
+    data = rows(RowNumbers(4))
+    beside = folder_of(tmp_path, ["0.png", "1.png", "2.png", "3.png"])
+    assert reds(attach(data.subset(torch.tensor([3, 1])), data.ids, beside)) == [3, 1]
+
+
+def test_without_ids_as_many_files_as_rows_are_matched_by_order(tmp_path):
+    data = rows(RowNumbers(3))
+    beside = folder_of(tmp_path, ["cat/x.png", "cat/y.png", "cat-like/a.png"])
+    found = attach(data, data.ids, beside)
+    assert found.inputs.words == f"--images {tmp_path}: 3 of 3 rows match by the order of the rows"
+    assert reds(found) == [0, 1, 2]  # by folder, then by name, as image folders are read
+
+
+def test_files_that_are_counted_from_1_are_refused(tmp_path):
+    data = rows(RowNumbers(4))
+    beside = folder_of(tmp_path, ["1.png", "2.png", "3.png", "4.png"])
+    with pytest.raises(
+        DataError, match=r"--images .*: 3 of 4 rows match by id \(rows: '0'.*images: '1.png'.*CSV"
+    ):
+        attach(data, data.ids, beside)
+
+
+def test_a_few_missing_files_are_no_obstacle_but_most_are(tmp_path):
+    ids = ["a", "b", "c", "d"]
+    found = attach(rows(ids), ids, folder_of(tmp_path / "most", ["a.png", "b.png", "d.png"]))
+    assert (reds(found), found.inputs.missing) == ([0, 1, None, 2], 1)
+    with pytest.raises(
+        DataError, match=r"1 of 4 rows match by id .* 1 images cannot be matched with 4 rows by order"
+    ):
+        attach(rows(ids), ids, folder_of(tmp_path / "few", ["b.png"]))
+
+
+def test_two_files_with_the_same_name_belong_to_no_row(tmp_path):
+    ids = ["a", "b", "c"]
+    found = attach(rows(ids), ids, folder_of(tmp_path, ["x/a.png", "x/b.png", "y/b.png", "y/c.png"]))
+    assert reds(found) == [0, None, 3]
+
+
+def test_a_table_names_images_by_id_or_in_order(tmp_path):
+    folder_of(tmp_path / "pictures", ["a.png", "b.png"])
+    table = tmp_path / "table.csv"
+    ids = ["first", "second"]
+    table.write_text("ID;Path\nsecond;pictures/a.png\nfirst;pictures/b.png\n")
+    assert reds(attach(rows(ids), ids, Beside("images", table))) == [1, 0]
+    table.write_text("file\npictures/b.png\npictures/a.png\n")
+    assert reds(attach(rows(ids), ids, Beside("images", table))) == [1, 0]
+
+
+def test_a_tables_paths_stay_within_its_folder_unless_allowed(tmp_path):
+    picture(tmp_path / "secret.png", 9)
+    table = tmp_path / "inside" / "table.csv"
+    table.parent.mkdir()
+    table.write_text("id,path\na,../secret.png\nb,../secret.png\n")
+    beside = Beside("images", table)
+    with pytest.raises(DataError, match=r"table.csv, row 1: '../secret.png' is outside .*--allow"):
+        attach(rows(["a", "b"]), ["a", "b"], beside)
+    with allowing([str(tmp_path)]):
+        assert reds(attach(rows(["a", "b"]), ["a", "b"], beside)) == [9, 9]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,path\na,nowhere.png\n", "row 1: no file 'nowhere.png'"),
+        ("id,colour\na,red\n", "found the columns id, colour; expected path"),
+        ("", "found the columns none; expected path"),
+    ],
+)
+def test_wrong_tables_are_refused_in_one_line(tmp_path, content, message):
+    (tmp_path / "table.csv").write_text(content)
+    with pytest.raises(DataError, match=re.escape(message)) as found:
+        attach(rows(["a", "b"]), ["a", "b"], Beside("images", tmp_path / "table.csv"))
+    assert "\n" not in str(found.value)
+
+
+def test_texts_by_id_from_every_kind_of_table(tmp_path):
+    ids = ["a", "b", "c"]
+    (tmp_path / "t.csv").write_text('id,text\nc,"three\nlines\nlong"\na,one\n', encoding="utf-8")
+    lines = [{"id": "c", "text": "three\nlines\nlong"}, {"id": "a", "text": "one"}]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for name in ("t.csv", "t.jsonl"):
+        found = attach(rows(ids), ids, Beside("texts", tmp_path / name))
+        assert texts_of(found) == ["one", None, "three\nlines\nlong"]
+    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    parquet.write_table(arrow.Table.from_pylist(lines), tmp_path / "t.parquet")
+    assert texts_of(attach(rows(ids), ids, Beside("texts", tmp_path / "t.parquet")))[0] == "one"
+
+
+def test_a_text_file_has_a_line_for_each_row(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n\r\n")
+    data = rows(RowNumbers(3))
+    assert texts_of(attach(data, data.ids, Beside("texts", file))) == ["one", "two", ""]
+    file.write_text("one\ntwo\n")
+    with pytest.raises(
+        DataError, match=r"0 of 3 rows match by id .* 2 texts cannot be matched with 3 rows by order"
+    ):
+        attach(data, data.ids, Beside("texts", file))
+
+
+@pytest.mark.parametrize("line", ["{", "[1]"])
+def test_lines_that_are_no_objects_are_named(tmp_path, line):
+    (tmp_path / "t.jsonl").write_text('{"id": "a", "text": "one"}\n' + line)
+    with pytest.raises(DataError, match=r"t.jsonl, line 2: is not .*one object per line"):
+        attach(rows(["a"]), ["a"], Beside("texts", tmp_path / "t.jsonl"))
+
+
+def test_folders_without_images_and_folders_of_texts_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no images in it"):
+        attach(rows(["a"]), ["a"], Beside("images", tmp_path))
+    with pytest.raises(DataError, match=r"is a folder; give a .txt, .csv, .parquet or .jsonl file"):
+        attach(rows(["a"]), ["a"], Beside("texts", tmp_path))
+    with pytest.raises(DataError, match="cannot be read"):
+        attach(rows(["a"]), ["a"], Beside("images", tmp_path / "nowhere"))
