@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ from pencil.embed import default_encoder
 from pencil.errors import ConfigError
 from pencil.kinds import DataSection, Kind, kind_of, recognise
 from pencil.presets import preset
+from pencil.run import RunDirectory, has_decisions
 
 VARIABLE = "PENCIL_EMBED"
 """The encoder to use where --embed is not given, such as a folder on a machine without a network."""
 NONE = "none"
+JOINED_SHARE, JOINED_LEAST = 0.3, 5
+"""The share of a phase's epochs that is enough where most labels and the network are known, and the least epochs."""
 SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
 """Data settings that a kind takes from another kind's preset, if it has them."""
 
@@ -31,10 +35,15 @@ def train_config(
     seed: int | None = None,
     on_error: str | None = None,
     embed: str | None = None,
+    start: Path | None = None,
     settings: tuple[str, ...] = (),
 ) -> RunConfig:
     """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes."""
-    table = _base_table(data, config, preset_name, embed)
+    if start is None:
+        table = _base_table(data, config, preset_name, embed)
+    else:
+        _refuse_with_start(config=config, preset=preset_name, embed=embed)
+        table = _joined_table(data, start)
     if method is not None:
         _set_method(table, method)
     if noise is not None:
@@ -51,25 +60,24 @@ def train_config(
     return RunConfig.of(table)
 
 
-def choose_encoder(
-    data: str | None, config: Path | None, preset_name: str | None, embed: str | None
-) -> tuple[str | None, str | None]:
+def choose_encoder(data: str | None, embed: str | None, *decided: object) -> tuple[str | None, str | None]:
     """The encoder to use, and a line about it if the user did not choose.
 
     Args:
         data: The path of the data.
-        config: A file with settings; it then decides.
-        preset_name: A preset; it then decides.
         embed: The user's choice, "none" for training from scratch. Without one the variable ``PENCIL_EMBED`` decides,
             otherwise what is installed.
+        decided: Settings from elsewhere, such as a file or a preset. If one is not None, no encoder is added.
     """
-    named = embed or os.environ.get(VARIABLE)
-    if named is not None:
-        return (None if named == NONE else named), None
-    if data is None or config is not None or preset_name is not None:
+    if embed is not None:
+        return (None if embed == NONE else embed), None
+    if data is None or any(other is not None for other in decided):
         return None, None
     rows = recognise(data).embeds(Path(data).expanduser())
-    return (None, None) if rows is None else default_encoder(rows)
+    if rows is None:
+        return None, None
+    named = os.environ.get(VARIABLE)
+    return default_encoder(rows) if named is None else choose_encoder(data, named)
 
 
 def words_of(settings: tuple[str, ...]) -> set[str]:
@@ -137,6 +145,36 @@ def _base_table(
             "or --config FILE"
         )
     return _preset_table(start, kind, data)
+
+
+def _refuse_with_start(**others: object) -> None:
+    for name, value in others.items():
+        if value is not None:
+            raise ConfigError(
+                f"--from and --{name} cannot be combined; the settings are those of the earlier run"
+            )
+
+
+def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
+    """The settings of a finished run for data that has grown: its decisions stay, and fewer epochs are enough."""
+    config = RunDirectory.open(start).config
+    table = config.table()
+    section = data_section(data or config.data.path, like=config)
+    table["data"] = section.model_dump(mode="json", exclude_none=True) | {
+        "validation": config.data.validation
+    }
+    if has_decisions(start):
+        table["data"]["trusted"] = {"path": str(start)}
+    table["start"] = {"run": str(start)}
+    for phase in table["phases"]:
+        warm = phase["name"] == "backbone" and len(table["phases"]) > 1
+        phase["epochs"] = 0 if warm else _joined_epochs(phase["epochs"])
+    return table
+
+
+def _joined_epochs(epochs: int) -> int:
+    """With too few epochs no label could flip."""
+    return min(epochs, max(JOINED_LEAST, math.ceil(JOINED_SHARE * epochs)))
 
 
 def _file_table(config: Path, data: str | None, embed: str | None) -> dict[str, Any]:

@@ -41,6 +41,13 @@ from pencil.errors import ConfigError
     help="Learn from the features of a pretrained network, e.g. transformers:facebook/dinov2-small or "
     "transformers:FOLDER; none: train from scratch. [default: for images and texts, what is installed]",
 )
+@click.option(
+    "--from",
+    "start",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="A finished run on earlier data: known rows start from its labels and decisions, new rows join.",
+)
 @click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
 @click.option("--trusted", help="Verified labels: a reviewed run, or a CSV with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone, correction and finetune, e.g. 2,28,20.")
@@ -75,11 +82,11 @@ def train(
     from pencil.cli.settings import choose_encoder, train_config, words_of
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
-    flags["embed"], line = choose_encoder(data, config, preset_name, flags["embed"])
+    flags["embed"], line = choose_encoder(data, flags["embed"], config, preset_name, flags["start"])
     chosen = train_config(data, config, preset_name, **flags)
     if line is not None:
         say(line)
-    _take_code(run.code_in(chosen), said, trust_code, config)
+    _take_code(run.code_in(chosen), said, trust_code, config or flags["start"])
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 
 

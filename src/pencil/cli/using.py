@@ -104,6 +104,12 @@ def predict(
 @run_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@click.option(
+    "--since",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Write only rows that are new since this earlier run, or whose label, verdict or decision changed.",
+)
 @max_false_relabels_option
 @for_spreadsheet
 @as_json
@@ -111,6 +117,7 @@ def labels(
     run: Path,
     out: Path,
     distribution: bool,
+    since: Path | None,
     max_false_relabels: float | None,
     spreadsheet: bool,
     json_: bool,
@@ -121,10 +128,13 @@ def labels(
     reviewed, decisions replace estimates, and a column shows them.
     """
     from pencil.results import write_labels
-    from pencil.run import RunDirectory, judged_labels
+    from pencil.run import RunDirectory, judged_labels, labels_since
 
     directory = RunDirectory.open(run)
-    chunks, names = judged_labels(directory, max_false_relabels)
+    if since is None:
+        chunks, names = judged_labels(directory, max_false_relabels)
+    else:
+        chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels)
     _keep_apart(out, directory.config.data.path)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_)

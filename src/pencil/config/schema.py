@@ -99,6 +99,14 @@ class Checkpoint(Section):
     keep: int = Field(default=2, ge=1, description="number of newest checkpoints to keep")
 
 
+class Start(Section):
+    """A finished run to continue on data that has grown."""
+
+    run: str = Field(
+        description="its folder: known rows start from its labels, and the network from its weights"
+    )
+
+
 class RunConfig(Section):
     """All settings of a run."""
 
@@ -117,6 +125,7 @@ class RunConfig(Section):
     checkpoint: Checkpoint = Checkpoint()
     alarms: AlarmActions = AlarmActions()
     verdict: VerdictRule = VerdictRule()
+    start: Start | None = None
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunConfig:

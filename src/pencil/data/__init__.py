@@ -2,6 +2,7 @@
 
 from pencil.data.attached import AttachedInputs, Beside, attach
 from pencil.data.checking import leave_out_unreadable
+from pencil.data.content import known_keys, row_keys
 from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import (
     DatasetInputs,
@@ -60,6 +61,7 @@ __all__ = [
     "content",
     "fetch_batches",
     "instance_dependent_noise",
+    "known_keys",
     "leave_out_unreadable",
     "mixed_seed",
     "owned_indices",
@@ -76,6 +78,7 @@ __all__ = [
     "read_paths_alone",
     "read_shards",
     "read_trusted_file",
+    "row_keys",
     "shown",
     "span",
     "transition_noise",

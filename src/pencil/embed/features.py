@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pencil.data import Inputs, Shown, content, shown
+from pencil.data import Inputs, Shown, row_keys, shown
 from pencil.embed.cache import FeatureCache
 from pencil.embed.encode import encode_rows
 from pencil.embed.encoder import Encoder
@@ -29,10 +28,12 @@ class EmbeddedInputs:
     Attributes:
         values: (N, D) the features.
         base: The original inputs, for people to look at.
+        keys: (N,) the keys of the rows' content.
     """
 
     values: Tensor
     base: Inputs
+    keys: Tensor
 
     def __len__(self) -> int:
         return len(self.values)
@@ -70,15 +71,7 @@ def embedded(
     ranks.wait()
     if len(missing):
         fill(cache, inputs, encoder, keys, _missing(cache, keys), progress)
-    return EmbeddedInputs(cache.read(keys)[0], inputs)
-
-
-def row_keys(inputs: Inputs) -> Tensor:
-    """A key (N,) for the content of each row; rows with equal content have equal keys."""
-    digests = b"".join(
-        hashlib.blake2b(content(inputs, row), digest_size=8).digest() for row in range(len(inputs))
-    )
-    return torch.frombuffer(bytearray(digests or bytes(8)), dtype=torch.int64)[: len(inputs)]
+    return EmbeddedInputs(cache.read(keys)[0], inputs, keys)
 
 
 def fill(

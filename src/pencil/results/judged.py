@@ -132,19 +132,22 @@ class Judged:
     def split(self, size: int) -> Iterator[Judged]:
         """Yield the rows in parts of at most ``size``."""
         for places in torch.arange(len(self)).split(size):
-            start = int(places[0])
-            yield Judged(
-                first=self.first + start,
-                ids=self.ids[start : start + len(places)],
-                distribution=self.distribution[places],
-                given=self.given[places],
-                suggested=self.suggested[places],
-                confidence=self.confidence[places],
-                p_wrong=self.p_wrong[places],
-                verdict=self.verdict[places],
-                trusted=self.trusted[places],
-                decision=None if self.decision is None else self.decision[places],
-            )
+            yield self.take(places)
+
+    def take(self, places: Tensor) -> Judged:
+        """The rows at some places (M,), ascending; ``first`` is the number of the first of them."""
+        return Judged(
+            first=self.first + (int(places[0]) if len(places) else 0),
+            ids=[self.ids[place] for place in places.tolist()],
+            distribution=self.distribution[places],
+            given=self.given[places],
+            suggested=self.suggested[places],
+            confidence=self.confidence[places],
+            p_wrong=self.p_wrong[places],
+            verdict=self.verdict[places],
+            trusted=self.trusted[places],
+            decision=None if self.decision is None else self.decision[places],
+        )
 
 
 def judge(

@@ -1,7 +1,8 @@
 """Learned labels on disk. Each rank writes its own files, and readers load them a range of rows at a time.
 
 A part is a safetensors file of at most ``PIECE`` rows of one rank, in ascending order: ``row`` indices, ``given``
-labels, ``trusted`` if some labels are, the learned ``rows/...`` in the store's format, and the rows' ids as text.
+labels, ``trusted`` if some labels are, ``content`` keys if they are known, the learned ``rows/...`` in the store's
+format, and the rows' ids as text.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ class SavedRows:
         given: The given labels ŷ.
         rows: The store's tensors, by name.
         ids: The ids of the rows.
+        content: The keys of the rows' content, if they were saved.
     """
 
     first: int
     given: GivenLabels
     rows: dict[str, Tensor]
     ids: list[str]
+    content: Tensor | None = None
 
 
 def save_labels(
@@ -54,8 +57,11 @@ def save_labels(
     rank: int = 0,
     *,
     name: str = LABELS,
+    content: Tensor | None = None,
 ) -> None:
     """Write one rank's rows; ``indices`` (N,) are their row indices across all ranks.
+
+    ``content`` (N,) holds the keys of the rows' content, if they are known.
 
     ``name`` is the folder within the run: ``LABELS`` for the rows of the method, ``POSTERIOR`` for calibrated
     probabilities.
@@ -68,6 +74,8 @@ def save_labels(
         old.unlink()
     for index, order in enumerate(indices.argsort().split(PIECE)):
         part = _part(indices, given, rows, ids, order)
+        if content is not None:
+            part["content"] = content[order]
         file = place / f"{rank:05d}-{index:05d}.safetensors"
         save_file(part, file)
         sync(file)
@@ -137,6 +145,7 @@ class SavedLabels:
             GivenLabels(whole["given"], self._num_classes, whole.get("trusted")),
             {name.removeprefix("rows/"): value for name, value in whole.items() if name.startswith("rows/")},
             [ids[index] for index in order.tolist()],
+            whole.get("content"),
         )
 
 
@@ -167,6 +176,7 @@ class _Part:
         rows = forms["row"].shape[0] if "row" in forms and forms["row"].shape else 0
         wanted = {"row": _LONG, "id_ends": _LONG, "ids": _BYTES, "given": self._given(forms.get("given"))}
         wanted |= {"trusted": _FLAGS} if "trusted" in forms else {}
+        wanted |= {"content": _LONG} if "content" in forms else {}
         wanted |= {f"rows/{name}": value for name, value in (self.expected or {}).items()}
         for name, like in wanted.items():
             shape = (rows if name != "ids" else None, *like.shape[1:])
@@ -198,7 +208,7 @@ class _Part:
     @property
     def _names(self) -> list[str]:
         """The requested tensors that have one entry per row."""
-        own = ("row", "given", "trusted")
+        own = ("row", "given", "trusted", "content")
         kept = None if self.expected is None else {f"rows/{name}" for name in self.expected}
         return [
             name

@@ -8,7 +8,8 @@ from pencil.run.noise import noisy_labels
 from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show, with_originals
 from pencil.run.plan import Plan
 from pencil.run.sources import prepare_examples, read_splits
-from pencil.run.using import evaluate, judged_labels, predict
+from pencil.run.trusted import has_decisions
+from pencil.run.using import evaluate, judged_labels, labels_since, predict
 
 __all__ = [
     "ChangedDataError",
@@ -21,7 +22,9 @@ __all__ = [
     "code_of_data",
     "code_of_run",
     "evaluate",
+    "has_decisions",
     "judged_labels",
+    "labels_since",
     "noisy_labels",
     "own_examples",
     "predict",

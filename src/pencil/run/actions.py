@@ -15,6 +15,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from pencil.config import RunConfig
+from pencil.data import known_keys
 from pencil.engine import (
     Event,
     JsonLines,
@@ -110,7 +111,8 @@ def resume(
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=report)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
         check_same_encoder(directory, prepared)
-        training = build_training(config, prepared, directory, runtime)
+        begins = from_start or directory.saved_step is None
+        training = build_training(config, prepared, directory, runtime, begins=begins)
         training.policy = policy
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
 
@@ -250,7 +252,8 @@ def _leave_labels(config: RunConfig, directory: RunDirectory, training: Training
         )  # files of an earlier attempt with another number of ranks
     training.runtime.barrier()
     mine, rows = training.train, rows_to_keep(config, training.learner, directory.path)
-    save_labels(directory.path, training.indices, mine.labels, rows, mine.ids, training.runtime.rank)
+    rank, content = training.runtime.rank, known_keys(mine.inputs)
+    save_labels(directory.path, training.indices, mine.labels, rows, mine.ids, rank, content=content)
 
 
 def _leave_results(

@@ -14,6 +14,7 @@ from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError, RunError
 from pencil.run.directory import RunDirectory
+from pencil.run.joining import earlier_run, start_labels, start_network
 from pencil.run.method import build_method, check_networks
 from pencil.run.network import Make, build_network, build_optimizer, build_preparation
 from pencil.run.sources import Prepared
@@ -40,11 +41,12 @@ def build_training(
     runtime: Runtime,
     *,
     make: Make | None = None,
+    begins: bool = True,
 ) -> Training:
     """Build all objects of a run. They are the same on every rank, except for the rows that it owns.
 
     Without a directory, training writes nothing to disk and saves no checkpoints. ``make`` builds the network instead
-    of ``config.model``.
+    of ``config.model``. A run that begins may start from an earlier one; a run that continues has its own checkpoint.
     """
     _check_plan(config, runtime)
     check_networks(config)
@@ -54,20 +56,27 @@ def build_training(
     mine = prepared.train.subset(indices)
     sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)
-    model = runtime.network(build_network(config, prepared.train, preparation, runtime, make))
+    network = build_network(config, prepared.train, preparation, runtime, make)
+    earlier = earlier_run(config.start) if begins and config.start is not None else None
+    if earlier is not None:
+        start_network(network, earlier, prepared.train.class_names)
+    model = runtime.network(network)
     keep = config.checkpoint.keep
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
+    learner = LabelLearner(
+        build_method(config, train=prepared.train),
+        mine.labels,
+        config.phases,
+        store=config.store,
+        folder=None if directory is None else directory.path,
+    )
+    if earlier is not None:
+        start_labels(learner, mine, earlier)
     return Training(
         runtime=runtime,
         model=model,
         optimizer=build_optimizer(config.optimizer, model),
-        learner=LabelLearner(
-            build_method(config, train=prepared.train),
-            mine.labels,
-            config.phases,
-            store=config.store,
-            folder=None if directory is None else directory.path,
-        ),
+        learner=learner,
         sampler=sampler,
         preparation=preparation,
         train=mine,

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from pencil.config import RunConfig
 from pencil.data import Examples, read_trusted_file
 from pencil.errors import DataError, did_you_mean
 from pencil.kinds import TrustedLabels
@@ -46,14 +47,39 @@ def locked(given: GivenLabels, indices: Tensor, labels: Tensor) -> GivenLabels:
 def trusted_labels(trusted: TrustedLabels) -> dict[str, str | None]:
     """The class name of each id; None where the row was dropped."""
     path = Path(trusted.path).expanduser()
-    if not path.is_dir():
-        return read_trusted_file(path)
-    _check_reviewed(path)
-    names = read_card(path).class_names
-    return {
-        made.id: None if made.label is None else names[made.label]
-        for made in read_decisions(path, trusted.entry, num_classes=len(names))
-    }
+    return _labels_of_run(path, trusted.entry, ()) if path.is_dir() else read_trusted_file(path)
+
+
+def _labels_of_run(path: Path, entry: int | None, later: tuple[Path, ...]) -> dict[str, str | None]:
+    """The decisions on a run, after those that the run itself was trained with; ``later`` runs lead to this one."""
+    if path.resolve() in later:
+        raise DataError(f"data.trusted: {path} was trained with its own decisions; restore its config.toml")
+    if not has_decisions(path):
+        raise DataError(f"data.trusted: {path} has no review; review it with: pencil review {path}")
+    earlier, labels = _trusted_by(path), {}
+    if earlier is not None:
+        before = Path(earlier.path).expanduser()
+        labels = (
+            _labels_of_run(before, earlier.entry, (*later, path.resolve()))
+            if before.is_dir()
+            else read_trusted_file(before)
+        )
+    if was_reviewed(path):
+        names = read_card(path).class_names
+        decisions = read_decisions(path, entry, num_classes=len(names))
+        labels |= {made.id: None if made.label is None else names[made.label] for made in decisions}
+    return labels
+
+
+def has_decisions(path: Path) -> bool:
+    """Whether a run was reviewed, or trained with verified labels."""
+    return was_reviewed(path) or _trusted_by(path) is not None
+
+
+def _trusted_by(path: Path) -> TrustedLabels | None:
+    """The verified labels that a run was trained with."""
+    file = path / "config.toml"
+    return RunConfig.read(file).data.trusted if file.is_file() else None
 
 
 def is_run(trusted: TrustedLabels) -> bool:
@@ -64,13 +90,7 @@ def is_run(trusted: TrustedLabels) -> bool:
 def newest_entry(trusted: TrustedLabels) -> int:
     """The last entry of a reviewed run."""
     path = Path(trusted.path).expanduser()
-    _check_reviewed(path)
-    return last_entry(path)
-
-
-def _check_reviewed(path: Path) -> None:
-    if not was_reviewed(path):
-        raise DataError(f"data.trusted: {path} has no review; review it with: pencil review {path}")
+    return last_entry(path) if was_reviewed(path) else 0
 
 
 def _class_numbers(

@@ -87,6 +87,34 @@ def judged_labels(
     return table.chunks(), table.class_names
 
 
+def labels_since(
+    directory: RunDirectory, earlier: RunDirectory, max_false_relabels: float | None = None
+) -> tuple[Iterator[Judged], tuple[str, ...]]:
+    """The rows of a run that an earlier run does not have, or whose label, verdict or decision has changed."""
+    chunks, names = judged_labels(directory, max_false_relabels)
+    old, old_names = judged_labels(earlier, max_false_relabels)
+    before = {name: answer for rows in old for name, answer in _answers(rows, old_names)}
+
+    def changed() -> Iterator[Judged]:
+        for rows in chunks:
+            places = [
+                place
+                for place, (name, answer) in enumerate(_answers(rows, names))
+                if before.get(name) != answer
+            ]
+            yield rows.take(torch.tensor(places, dtype=torch.int64))
+
+    return changed(), names
+
+
+def _answers(rows: Judged, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int, bool]]]:
+    """The id of each row with its suggested class, its verdict and whether a person decided it."""
+    sure = (rows.is_decided | rows.trusted).tolist()
+    answers = zip(rows.suggested.tolist(), rows.verdict.tolist(), sure, strict=True)
+    for name, (label, verdict, decided) in zip(rows.ids, answers, strict=True):
+        yield name, (names[label], verdict, decided)
+
+
 def _split(splits: Splits | Prepared, split: str, what: str) -> Examples:
     examples: Examples | None = getattr(splits, split, None)
     if examples is None:

@@ -1,0 +1,113 @@
+"""A run that continues another one on data that has grown: ``start.run``.
+
+Rows that the earlier run knows start from the labels it learned, and the network starts from its weights. A row is
+known by its id and, where the earlier run stored it, by its content.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from pencil.config.methods import OwnMethod
+from pencil.config.schema import Start
+from pencil.data import Examples, known_keys
+from pencil.engine import LabelLearner
+from pencil.results import ModelCard, SavedLabels, read_card
+from pencil.results.files import read_tensors
+from pencil.results.model import WEIGHTS
+from pencil.run.directory import RunDirectory
+from pencil.stores import rows_at_once
+
+NEW = -1
+
+
+def earlier_run(start: Start) -> RunDirectory:
+    """The finished run to start from."""
+    directory = RunDirectory.open(Path(start.run).expanduser())
+    directory.require_finished()
+    return directory
+
+
+def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[str, ...]) -> None:
+    """Copy the weights of the earlier run into a new network; the outputs of classes that it lacks stay as they are."""
+    card, state = read_card(earlier.path), model.state_dict()
+    weights = read_tensors(earlier.path / WEIGHTS)
+    fitting = {
+        name: fitted
+        for name, value in weights.items()
+        if name in state and (fitted := _fitted(value, state[name], card, class_names)) is not None
+    }
+    if len(fitting) < len(state):
+        warnings.warn(
+            f"start.run: {len(state) - len(fitting)} of {len(state)} tensors of the network do not fit {earlier.path}; "
+            "they start anew",
+            stacklevel=2,
+        )
+    model.load_state_dict(state | fitting)
+
+
+def _fitted(value: Tensor, like: Tensor, card: ModelCard, class_names: tuple[str, ...]) -> Tensor | None:
+    """A tensor of the earlier network in the shape of the new one; rows of a last layer follow their classes."""
+    if value.shape == like.shape and card.class_names == class_names:
+        return value
+    by_class = len(value) == len(card.class_names) and len(like) == len(class_names) if value.dim() else False
+    if not by_class or value.shape[1:] != like.shape[1:]:
+        return value if value.shape == like.shape else None
+    ours = torch.tensor([name in card.class_names for name in class_names])
+    theirs = [card.class_names.index(name) for name in class_names if name in card.class_names]
+    fitted = like.clone()
+    fitted[ours] = value[theirs].to(like.dtype)
+    return fitted
+
+
+def start_labels(learner: LabelLearner, train: Examples, earlier: RunDirectory) -> int:
+    """Copy the label rows of the earlier run for the rows that it knows; returns how many it knows.
+
+    Trusted rows stay as they are. With another method or store nothing is copied: its rows have another form.
+    """
+    names, method = read_card(earlier.path).class_names, earlier.config.method
+    saved = SavedLabels(earlier.path, len(names))
+    known = _known_rows(train, saved)
+    if isinstance(method, OwnMethod) or method.name != learner.method.name:
+        return int((known != NEW).sum())
+    free = known if learner.given.trusted is None else known.masked_fill(learner.given.trusted, NEW)
+    places = torch.full((saved.num_rows,), NEW)
+    places[free[free != NEW]] = (free != NEW).nonzero()[:, 0]
+    state = learner.store.state()
+    for chunk in saved.chunks(rows_at_once(learner.store.row_width)):
+        ours = places[chunk.first : chunk.first + len(chunk.ids)]
+        for key, value in state.items():
+            theirs = chunk.rows.get(key)
+            if theirs is not None:
+                _copy(theirs[ours != NEW], value, ours[ours != NEW], names, train.class_names)
+    return int((known != NEW).sum())
+
+
+def _copy(
+    theirs: Tensor, into: Tensor, places: Tensor, before: tuple[str, ...], now: tuple[str, ...]
+) -> None:
+    """Copy rows (B, W); columns follow their classes where the classes differ and a row has one column for each."""
+    if before == now and theirs.shape[1:] == into.shape[1:]:
+        into[places] = theirs
+    elif theirs.is_floating_point() and theirs.shape[1] == len(before) and into.shape[1] == len(now):
+        columns = [(now.index(name), column) for column, name in enumerate(before) if name in now]
+        for ours, column in columns:
+            into[places, ours] = theirs[:, column]
+
+
+def _known_rows(train: Examples, saved: SavedLabels) -> Tensor:
+    """The row (N,) of the earlier run that each row is; ``NEW`` for others."""
+    ids: dict[str, int] = {}
+    keys: list[Tensor] = []
+    for chunk in saved.chunks(rows_at_once(1)):
+        ids.update((name, chunk.first + place) for place, name in enumerate(chunk.ids))
+        keys += [] if chunk.content is None else [chunk.content]
+    found = torch.tensor([ids.get(train.ids[row], NEW) for row in range(len(train))])
+    ours = known_keys(train.inputs) if keys else None
+    if ours is not None:
+        found[(found != NEW) & (torch.cat(keys)[found] != ours)] = NEW
+    return found
