@@ -149,11 +149,11 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 
 def test_your_own_data_takes_the_place_of_the_presets_kind():
     data = train_config("own.module:data", None, "folder").data
-    assert (data.kind, data.path, data.validation, data.augment.crop) == (
+    assert (data.kind, data.path, data.validation, data.augment.pad) == (
         "python",
         "own.module:data",
         0.1,
-        32,
+        4,
     )
 
 

@@ -57,6 +57,30 @@ def test_a_default_is_for_the_kind_of_data_it_is_named_after(name):
     assert preset(name, "x").data.kind == name
 
 
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if name != "features"])
+def test_images_are_trained_at_their_own_size(name):
+    config = preset(name, "x")
+    assert config.data.augment == Augment(pad=4, crop=None, flip=True)
+
+
+@pytest.mark.parametrize(("side", "size"), [(20, 32), (50, 48), (70, 64), (200, 96)])
+def test_the_size_is_chosen_from_the_images(tmp_path, side, size):
+    image = pytest.importorskip("PIL.Image")
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        image.new("RGB", (side, side + 7)).save(tmp_path / "photos" / name / "1.png")
+    (tmp_path / "table.csv").write_text("path,label\nphotos/cat/1.png,cat\nphotos/dog/1.png,dog\n")
+    assert preset("folder", str(tmp_path / "photos")).data.size == size
+    assert preset("manifest", str(tmp_path / "table.csv")).data.size == size
+
+
+def test_data_that_cannot_be_read_gets_the_smallest_size(tmp_path):
+    (tmp_path / "table.csv").write_text("path,label\nnowhere.png,cat\n")
+    assert preset("manifest", str(tmp_path / "table.csv")).data.size == 32
+    assert preset("folder", str(tmp_path)).data.size == 32
+    assert preset("shards", str(tmp_path / "nowhere")).data.size == 32
+
+
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_under_a_default_no_certificate_forbids_flips(name):
     config = preset(name, "x")

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from pencil.config import RunConfig
 from pencil.engine import Runtime
+from pencil.presets import preset
 from pencil.run.resolve import resolve, resolves_to
 
 RUNTIME = Runtime(device=torch.device("cpu"))
@@ -27,3 +29,34 @@ def test_what_was_decided_is_known_again_and_other_settings_are_not(make_config)
     assert not resolves_to(make_config(), kept)
     assert not resolves_to(make_config(data={"trusted": {"path": "reviewed", "entry": 6}}), kept)
     assert not resolves_to(make_config(data={"trusted": {"path": "reviewed"}}, store="dense"), kept)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for number, name in enumerate(("cat", "dog", "owl", "cow")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        image.new("RGB", (300 + number, 200)).save(tmp_path / "photos" / name / "1.png")
+    table = preset("folder", str(tmp_path / "photos")).table()
+
+    def config(**data):
+        return RunConfig.of(table | {"data": table["data"] | {"validation": 0.0} | data})
+
+    return config
+
+
+def test_images_that_are_shrunk_are_reported_with_the_remedy(photos):
+    with pytest.warns(UserWarning, match=r"about 302 × 200 pixels are shrunk to 96 × 96.*--embed MODEL"):
+        resolve(photos(), RUNTIME)
+    with pytest.warns(UserWarning, match="shrunk to 32 × 32"):
+        resolve(photos(size=32), RUNTIME)
+
+
+@pytest.mark.parametrize("data", [{"size": 128}, {"embed": "ngrams"}, {"size": 96, "path": "small"}])
+def test_sizes_for_large_networks_encoders_and_small_images_are_not(photos, tmp_path, monkeypatch, data):
+    monkeypatch.chdir(tmp_path)
+    image = pytest.importorskip("PIL.Image")
+    for name in ("cat", "dog"):
+        (tmp_path / "small" / name).mkdir(parents=True)
+        image.new("RGB", (150, 150)).save(tmp_path / "small" / name / "1.png")
+    resolve(photos(**data), RUNTIME)  # a warning would be an error

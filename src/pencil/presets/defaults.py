@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any, TypeVar
+
 from pencil.algorithm import CosineSchedule, Pencil, Phase, three_phases
 from pencil.config import RunConfig
 from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
-from pencil.kinds import CifarData, FeaturesData, IdxData, ImagesData, ShardsData
+from pencil.data.extents import sampled_extents, size_for
+from pencil.errors import PencilError
+from pencil.kinds import CifarData, DataSection, FeaturesData, IdxData, ImagesData, ShardsData, kind_of
+
+ImagesSection = TypeVar("ImagesSection", ImagesData, ShardsData)
 
 
 def features(path: str) -> RunConfig:
@@ -22,46 +29,45 @@ def features(path: str) -> RunConfig:
 
 
 def cifar10(path: str) -> RunConfig:
-    """CIFAR-10 from scratch with PreAct ResNet-20: under half an hour on one core."""
-    return _small_images(CifarData(kind="cifar10", path=path, validation=0.1, augment=_shift_and_flip(32)))
+    """CIFAR-10 from scratch."""
+    return _small_images(CifarData(kind="cifar10", path=path, **_held_out_and_augmented()))
 
 
 def cifar100(path: str) -> RunConfig:
-    """CIFAR-100 from scratch with PreAct ResNet-20."""
-    return _small_images(CifarData(kind="cifar100", path=path, validation=0.1, augment=_shift_and_flip(32)))
+    """CIFAR-100 from scratch."""
+    return _small_images(CifarData(kind="cifar100", path=path, **_held_out_and_augmented()))
 
 
 def idx(path: str) -> RunConfig:
-    """MNIST or Fashion-MNIST from scratch with a small CNN: minutes."""
-    return _small_images(
-        IdxData(kind="idx", path=path, validation=0.1, augment=_shift_and_flip(28)), "small_cnn"
-    )
+    """MNIST or Fashion-MNIST from scratch."""
+    return _small_images(IdxData(kind="idx", path=path, **_held_out_and_augmented()), "small_cnn")
 
 
 def folder(path: str) -> RunConfig:
-    """An image folder, resized to 32 × 32, from scratch with PreAct ResNet-20."""
-    return _small_images(
-        ImagesData(kind="folder", path=path, size=32, validation=0.1, augment=_shift_and_flip(32))
-    )
+    """An image folder from scratch, at 32 to 96 pixels."""
+    return _small_images(_sized(ImagesData(kind="folder", path=path, **_held_out_and_augmented())))
 
 
 def manifest(path: str) -> RunConfig:
-    """A CSV or Parquet manifest of images, resized to 32 × 32, from scratch with PreAct ResNet-20."""
-    return _small_images(
-        ImagesData(kind="manifest", path=path, size=32, validation=0.1, augment=_shift_and_flip(32))
-    )
+    """A CSV or Parquet manifest of images from scratch, at 32 to 96 pixels."""
+    return _small_images(_sized(ImagesData(kind="manifest", path=path, **_held_out_and_augmented())))
 
 
 def shards(path: str) -> RunConfig:
-    """Images in tar or Parquet shards, resized to 32 × 32, from scratch with PreAct ResNet-20."""
-    return _small_images(
-        ShardsData(kind="shards", path=path, size=32, validation=0.1, augment=_shift_and_flip(32))
-    )
+    """Images in tar or Parquet shards from scratch, at 32 to 96 pixels."""
+    return _small_images(_sized(ShardsData(kind="shards", path=path, **_held_out_and_augmented())))
 
 
-def _small_images(
-    data: CifarData | IdxData | ImagesData | ShardsData, model: str = "preact_resnet20"
-) -> RunConfig:
+def _sized(data: ImagesSection) -> ImagesSection:
+    """With a size that suits the images; the smallest one for data that cannot be read, which the run reports."""
+    try:
+        extents = sampled_extents(kind_of(data).read(data, Path(data.path).expanduser()).train.inputs)
+    except (PencilError, OSError):
+        extents = []
+    return data.model_copy(update={"size": size_for(extents)})
+
+
+def _small_images(data: DataSection, model: str = "preact_resnet20") -> RunConfig:
     return RunConfig(
         data=data,
         model=Model(name=model),
@@ -78,8 +84,9 @@ def _small_images(
     )
 
 
-def _shift_and_flip(size: int) -> Augment:
-    return Augment(pad=4, crop=size, flip=True)
+def _held_out_and_augmented() -> dict[str, Any]:
+    # No crop: images keep the size that they have or are resized to.
+    return {"validation": 0.1, "augment": Augment(pad=4, flip=True)}
 
 
 PRESETS = {

@@ -8,16 +8,23 @@ The resolved settings are stored with the run and used whenever it continues.
 
 from __future__ import annotations
 
+import warnings
+from statistics import median
+
 import torch
 
 from pencil.config import RunConfig
-from pencil.data import Examples
+from pencil.data import Examples, Inputs
 from pencil.data.checking import Progress
+from pencil.data.extents import SIZES, sampled_extents, typical_side
 from pencil.engine import Runtime
+from pencil.kinds import DataSection
 from pencil.run.method import load_method
 from pencil.run.sources import Prepared, prepare_examples
 from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import USUAL_K, choose_store, free_memory
+
+SHRUNK = 2  # times the size, from which images are shrunk with a warning
 
 
 def resolve(
@@ -32,7 +39,24 @@ def resolve(
     """
     config = _with_entry(config, runtime)
     prepared = prepare_examples(config.data, config.seed, progress)
+    if runtime.is_main:
+        report_shrinking(config.data, prepared.train.inputs)
     return _with_store(config, prepared.train, runtime), prepared
+
+
+def report_shrinking(data: DataSection, inputs: Inputs) -> None:
+    """Warn if images lose most of their pixels to a size that is meant for training from scratch."""
+    size = getattr(data, "size", None)
+    if size is None or size > SIZES[-1] or data.embed is not None:
+        return
+    extents = sampled_extents(inputs)
+    if extents and typical_side(extents) >= SHRUNK * size:
+        width, height = (round(median(sides)) for sides in zip(*extents, strict=True))
+        warnings.warn(
+            f"{data.path}: images of about {width} × {height} pixels are shrunk to {size} × {size}; a pretrained "
+            "network uses more of them: --embed MODEL",
+            stacklevel=3,
+        )
 
 
 def resolves_to(config: RunConfig, kept: RunConfig) -> bool:
