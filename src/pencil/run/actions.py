@@ -174,10 +174,15 @@ def _reports(
     kind: Literal["check", "embed"], runtime: Runtime, listeners: Sequence[Listener]
 ) -> Callable[[int, int], None]:
     """Return a function that reports the number of rows done to listeners; the main rank reports for all."""
-    begun = time.monotonic()
+    begun = spoken = time.monotonic()
+    before = 0
 
     def report(done: int, total: int) -> None:
-        left = (time.monotonic() - begun) / done * (total - done)
+        nonlocal begun, spoken, before
+        if done < before:  # the next split, which began after the last report
+            begun = spoken
+        before, spoken = done, time.monotonic()
+        left = (spoken - begun) / done * (total - done)
         for listener in listeners if runtime.is_main else ():
             listener.handle(Event(kind, 0, {"done": done, "total": total, "seconds_left": left}))
 
