@@ -11,6 +11,7 @@ import click
 from pencil._version import __version__
 from pencil.cli.audit import audit
 from pencil.cli.bench import bench
+from pencil.cli.embed import embed
 from pencil.cli.export import export, trusted
 from pencil.cli.index import index
 from pencil.cli.output import print_json, say, show_warnings_plainly
@@ -41,7 +42,7 @@ def cli(context: click.Context, allow: tuple[str, ...]) -> None:
 
 for command in (
     *(train, resume, evaluate, predict, labels, report, review, audit),
-    *(export, trusted, index, noise, plan, presets, bench),
+    *(embed, export, trusted, index, noise, plan, presets, bench),
 ):
     cli.add_command(command)
 
