@@ -4,7 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pencil.data.label_files import read_label_file, write_label_file
@@ -16,6 +16,7 @@ IDS = st.lists(
 NAMES = ["cat", "dog, big", '"ox"']
 
 
+@settings(deadline=None)
 @given(IDS, st.data())
 def test_csv_round_trip_in_any_order(tmp_path_factory, ids, data):
     path = tmp_path_factory.mktemp("labels") / "labels.csv"

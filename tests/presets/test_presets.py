@@ -12,7 +12,7 @@ from pencil.errors import ConfigError
 from pencil.models import build_model
 from pencil.presets import GROUPS, PRESETS, choices, describe, preset
 
-DEFAULTS = ["features", "cifar10", "cifar100", "idx", "folder", "manifest", "shards"]
+DEFAULTS = ["features", "text", "cifar10", "cifar100", "idx", "folder", "manifest", "shards"]
 
 # noise, rate in %, learning rate, α, β, λ at the start, λ at the end
 TABLE_1 = [

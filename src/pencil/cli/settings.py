@@ -10,7 +10,7 @@ from typing import Any
 from pencil.config import RunConfig, assign, parse_assignment, read_table
 from pencil.embed import default_encoder
 from pencil.errors import ConfigError
-from pencil.kinds import DataSection, Kind, kind_of, recognise
+from pencil.kinds import DataSection, Kind, kind_of, kinds, recognise
 from pencil.presets import preset
 from pencil.run import RunDirectory, has_decisions
 
@@ -40,7 +40,7 @@ def train_config(
 ) -> RunConfig:
     """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes."""
     if start is None:
-        table = _base_table(data, config, preset_name, embed)
+        table = _base_table(data, config, preset_name, embed, settings)
     else:
         _refuse_with_start(config=config, preset=preset_name, embed=embed)
         table = _joined_table(data, start)
@@ -60,7 +60,9 @@ def train_config(
     return RunConfig.of(table)
 
 
-def choose_encoder(data: str | None, embed: str | None, *decided: object) -> tuple[str | None, str | None]:
+def choose_encoder(
+    data: str | None, embed: str | None, *decided: object, settings: tuple[str, ...] = ()
+) -> tuple[str | None, str | None]:
     """The encoder to use, and a line about it if the user did not choose.
 
     Args:
@@ -68,12 +70,13 @@ def choose_encoder(data: str | None, embed: str | None, *decided: object) -> tup
         embed: The user's choice, "none" for training from scratch. Without one the variable ``PENCIL_EMBED`` decides,
             otherwise what is installed.
         decided: Settings from elsewhere, such as a file or a preset. If one is not None, no encoder is added.
+        settings: Those of --set, which may name the kind of data.
     """
     if embed is not None:
         return (None if embed == NONE else embed), None
     if data is None or any(other is not None for other in decided):
         return None, None
-    rows = recognise(data).embeds(Path(data).expanduser())
+    rows = _kind(data, settings).embeds(Path(data).expanduser())
     if rows is None:
         return None, None
     named = os.environ.get(VARIABLE)
@@ -91,6 +94,8 @@ def data_section(
 ) -> DataSection:
     """The section for the data at ``path``, with its kind recognised and the reading options of the run ``like``."""
     kind = recognise(path)
+    if like is not None and like.data.kind in kind.same_files:
+        kind = kind_of(like.data)
     if like is not None and like.data.kind in (kind.name, *kind.like):
         table = like.table()
         table["data"] |= {"kind": kind.name, "path": path, "noise": None, "validation": 0.0}
@@ -123,7 +128,11 @@ def parse_noise(text: str) -> dict[str, Any]:
 
 
 def _base_table(
-    data: str | None, config: Path | None, preset_name: str | None, embed: str | None
+    data: str | None,
+    config: Path | None,
+    preset_name: str | None,
+    embed: str | None,
+    settings: tuple[str, ...],
 ) -> dict[str, Any]:
     if config is not None and preset_name is not None:
         raise ConfigError("--config and --preset cannot be combined; use one of them")
@@ -135,7 +144,7 @@ def _base_table(
         raise ConfigError(
             f"--preset {preset_name}: the path of the data is missing; use pencil train DATA --preset {preset_name}"
         )
-    kind = recognise(data)
+    kind = _kind(data, settings)
     if embed is not None:
         return _embedded_table(preset_name or "features", kind, data, embed)
     start = preset_name or _own_preset(kind, data)
@@ -175,6 +184,12 @@ def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
 def _joined_epochs(epochs: int) -> int:
     """With too few epochs no label could flip."""
     return min(epochs, max(JOINED_LEAST, math.ceil(JOINED_SHARE * epochs)))
+
+
+def _kind(data: str, settings: tuple[str, ...]) -> Kind:
+    """The kind of data that --set data.kind=NAME names, otherwise the one that is recognised."""
+    named = dict(map(parse_assignment, settings)).get("data.kind")
+    return kinds()[named] if isinstance(named, str) and named in kinds() else recognise(data)
 
 
 def _file_table(config: Path, data: str | None, embed: str | None) -> dict[str, Any]:

@@ -71,18 +71,21 @@ def train(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Train on DATA: features, images, a manifest or shards.
+    """Train on DATA: images, texts, a table, features or shards.
 
-    DATA is an .npz or .npy of features, a folder with a folder of images per class, a .csv or .parquet manifest, the
-    folder that pencil index wrote, a folder of CIFAR or IDX files, or your own function as package.module:function. The
-    kind of data selects the settings, unless --config or --preset names others.
+    DATA is a folder with a folder of images per class, a .csv, .jsonl or .parquet file with labels and image paths,
+    texts, numbers or embeddings, an .npz or .npy of features, a saved Hugging Face data set, the folder that pencil
+    index wrote, a folder of CIFAR or IDX files, or your own function as package.module:function. The kind of
+    data selects the settings, unless --config or --preset names others.
     """
     from pencil import run
     from pencil.cli.progress import progress
     from pencil.cli.settings import choose_encoder, train_config, words_of
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
-    flags["embed"], line = choose_encoder(data, flags["embed"], config, preset_name, flags["start"])
+    flags["embed"], line = choose_encoder(
+        data, flags["embed"], config, preset_name, flags["start"], settings=flags["settings"]
+    )
     chosen = train_config(data, config, preset_name, **flags)
     if line is not None:
         say(line)

@@ -15,6 +15,7 @@ from pencil.data.inputs import (
     as_text,
     blocks_of,
     content,
+    is_text,
     shown,
 )
 from pencil.data.label_files import read_label_file, write_label_file
@@ -31,6 +32,7 @@ from pencil.data.readers.features import read_features, read_features_alone
 from pencil.data.readers.folder import read_image_folder, read_images_alone
 from pencil.data.readers.idx import read_idx
 from pencil.data.readers.manifest import read_manifest, read_paths_alone
+from pencil.data.readers.texts import read_texts, read_texts_alone
 from pencil.data.sampler import EpochSampler
 from pencil.data.shards import read_shards, write_index
 
@@ -61,6 +63,7 @@ __all__ = [
     "content",
     "fetch_batches",
     "instance_dependent_noise",
+    "is_text",
     "known_keys",
     "leave_out_unreadable",
     "mixed_seed",
@@ -77,6 +80,8 @@ __all__ = [
     "read_manifest",
     "read_paths_alone",
     "read_shards",
+    "read_texts",
+    "read_texts_alone",
     "read_trusted_file",
     "row_keys",
     "shown",

@@ -19,10 +19,11 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from pencil.data.columns import open_columns
 from pencil.data.examples import Examples
 from pencil.data.images import IMAGE_SUFFIXES, ImageDecoder
 from pencil.data.inputs import Image, Inputs, Shown, Text
-from pencil.data.tables import csv_cells, find_column, listed, parquet_cells
+from pencil.data.tables import csv_cells, find_column, listed
 from pencil.errors import DataError
 from pencil.places import remedy, stays_within
 from pencil.reading import MB, is_file, read_text
@@ -210,7 +211,8 @@ def _image_names(folder: Path) -> list[str]:
 def _cells(path: Path) -> list[dict[str, Any]]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return parquet_cells(path, ALL_FIELDS)
+        file = open_columns(path)
+        return list(file.rows([name for name in file.names if name.lower() in ALL_FIELDS]))
     if suffix in (".jsonl", ".ndjson"):
         return _json_lines(path)
     return csv_cells(path)

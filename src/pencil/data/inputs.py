@@ -50,6 +50,7 @@ class Inputs(Protocol):
     * ``shown(index)`` returns what people see of a row, an ``Image``, ``Text`` or ``Record``. Without it, inputs that
       look like images are shown as they are.
     * ``content(index)`` returns the bytes that a row is made of, such as those of its file.
+    * ``is_text`` is True where rows are texts, which have no tensors unless ``data.embed`` makes some.
     * ``blocks`` says which rows are stored together, such as those of one shard.
     * ``checksum`` identifies the contents without reading them.
     * ``is_lazy`` is True where a row is read when it is fetched and may turn out to be damaged
@@ -144,6 +145,12 @@ def content(inputs: Inputs, index: int) -> bytes:
         repr((values.dtype, tuple(values.shape))).encode()
         + values.flatten().view(torch.uint8).numpy().tobytes()
     )
+
+
+def is_text(inputs: Inputs) -> bool:
+    """Whether rows are texts, which cannot be fetched."""
+    base = inputs.base if isinstance(inputs, SubsetInputs) else inputs
+    return getattr(base, "is_text", False)
 
 
 def as_image(value: Tensor) -> Image | None:

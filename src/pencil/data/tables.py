@@ -5,15 +5,13 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from pencil.errors import DataError, PencilError
-from pencil.imports import need
+from pencil.errors import DataError, did_you_mean
 from pencil.reading import open_plain
 
 Cells = Mapping[str, Any]
@@ -22,8 +20,24 @@ Cells = Mapping[str, Any]
 _PATHS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img")
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "path": _PATHS,
-    "label": ("label", "labels", "class", "class_name", "target", "category"),
+    "label": ("label", "labels", "class", "class_name", "target", "category", "y"),
     "id": ("id", *_PATHS),
+    "text": (
+        *(
+            "text",
+            "texts",
+            "sentence",
+            "question",
+            "content",
+            "document",
+            "review",
+            "comment",
+            "message",
+            "body",
+        ),
+        *("utterance", "tweet", "query", "prompt", "headline", "description"),
+    ),
+    "features": ("features", "feature", "embedding", "embeddings", "vector", "vectors"),
 }
 """Other names under which a column is looked for, in any case."""
 SHOWN = 20
@@ -34,13 +48,19 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_DIVIDERS = (",", ";", "\t")
+_DIVIDERS = (",", ";", "\t", "|")
 _HEADER_CHARACTERS = 1 << 20
-_FEWEST_ROWS = 1_000_000  # of a Parquet table, before its rows are compared with its bytes
 
 
 def read_csv(path: Path, *, errors: str = "strict") -> list[list[str]]:
-    """The rows of a CSV that hold anything: UTF-8 or UTF-16, divided by commas, semicolons or tabs like its first line.
+    """The rows of a CSV that hold anything, see ``csv_rows``."""
+    return list(csv_rows(path, errors=errors))
+
+
+def csv_rows(path: Path, *, errors: str = "strict") -> Generator[list[str], None, None]:
+    """Yield the rows of a CSV that hold anything.
+
+    It is UTF-8 or UTF-16, divided by commas, semicolons, tabs or vertical bars like its first line.
 
     Args:
         path: The file.
@@ -53,12 +73,19 @@ def read_csv(path: Path, *, errors: str = "strict") -> list[list[str]]:
             text = io.TextIOWrapper(file, encoding, errors, newline="")
             divider = _divider(text.readline(_HEADER_CHARACTERS))
             text.seek(0)
-            return [row for row in csv.reader(text, delimiter=divider, strict=True) if row]
+            yield from (row for row in csv.reader(text, delimiter=divider, strict=True) if row)
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{path}: cannot be read as text ({error.reason} at byte {error.start}); save it as CSV in UTF-8"
             ) from error
-        except (OSError, ValueError, csv.Error) as error:
+        except csv.Error as error:
+            remedy = (
+                "save long texts as JSON lines (.jsonl)"
+                if "field limit" in str(error)
+                else "save it as CSV in UTF-8"
+            )
+            raise DataError(f"{path}: cannot be read as CSV ({error}); {remedy}") from error
+        except (OSError, ValueError) as error:
             raise DataError(f"{path}: cannot be read as CSV ({error}); save it as CSV in UTF-8") from error
 
 
@@ -81,63 +108,63 @@ def _divider(line: str) -> str:
 def csv_cells(path: Path) -> list[dict[str, Any]]:
     """The rows below the header of a CSV, by column."""
     header, *body = [[]] if not (rows := read_csv(path)) else rows
-    header = [name.strip() for name in header]
-    twice = next((name for name, count in Counter(header).items() if count > 1), None)
+    names = column_names(header, path)
+    return [by_column(names, row) for row in body]
+
+
+def column_names(header: Sequence[str], path: Path) -> list[str]:
+    """The names in the first line of a CSV, which must differ."""
+    names = [name.strip() for name in header]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"{path}: two columns have the name {twice!r}; rename one")
-    return [_by_column(header, row) for row in body]
+    return names
 
 
-def _by_column(header: list[str], row: list[str]) -> dict[Any, Any]:
+def by_column(header: Sequence[str], row: Sequence[str]) -> dict[Any, Any]:
+    """The cells of a row; one that is too long or too short also has a cell under None."""
     cells: dict[Any, Any] = dict(zip(header, row, strict=False))
     if len(row) != len(header):
         cells[None] = f"{len(row)} cells for {len(header)} columns"
     return cells
 
 
-def parquet_cells(path: Path, wanted: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a Parquet file: of its columns only those of the names ``wanted`` or beginning with ``votes_``."""
-    parquet = need("pyarrow.parquet", extra="tables", purpose="read Parquet tables")
-    with open_plain(path) as file:
-        try:
-            table = parquet.ParquetFile(file)
-            _check_rows(table.metadata.num_rows, file, path)
-            names: list[str] = table.schema_arrow.names
-            kept = [name for name in names if name.lower() in wanted or name.startswith("votes_")]
-            if not kept:
-                return [dict.fromkeys(names)]
-            return [dict.fromkeys(names) | row for batch in _batches(table, kept) for row in batch]
-        except PencilError:
-            raise
-        except Exception as error:  # pyarrow's own errors, and what damaged schemas make of it
-            raise DataError(f"{path}: cannot be read as Parquet ({error}); write it again") from error
+def find_column(
+    names: Sequence[str], role: str, path: Path, asked: Mapping[str, str] | None = None
+) -> str | None:
+    """The column for a role: the one asked for, the one of its name, else the only one of another name for it.
 
+    Args:
+        names: The columns there are.
+        role: ``path``, ``text``, ``label``, ...
+        path: The file, for messages.
+        asked: Columns by role, as ``data.columns`` names them.
 
-def _check_rows(rows: int, file: BinaryIO, path: Path) -> None:
-    """Every row names its own file, which takes at least one byte."""
-    size = os.fstat(file.fileno()).st_size
-    if rows > max(_FEWEST_ROWS, size):
-        raise DataError(f"{path}: claims {rows:,} rows in {size:,} bytes; it is damaged, write it again")
-
-
-def _batches(table: Any, columns: list[str]) -> Iterator[list[dict[str, Any]]]:
-    for batch in table.iter_batches(batch_size=1024, columns=columns, use_threads=False):
-        yield batch.to_pylist()
-
-
-def find_column(names: Sequence[str], role: str, path: Path) -> str | None:
-    """The column for a role: the one of its name, else the only one of another name for it; None without one."""
+    Returns:
+        Its name; None without one.
+    """
+    if asked and role in asked:
+        return _asked(names, role, asked[role], path)
     if role in names:
         return role
     for known in ((role,), ALIASES.get(role, ())):
         fitting = [name for name in names if name.strip().lower() in known]
         if len(fitting) > 1:
+            choose = "" if asked is None else f", or choose: --set data.columns.{role}=NAME"
             raise DataError(
-                f"{path}: the columns {' and '.join(fitting)} could all be the {role}; call one of them {role}"
+                f"{path}: the columns {' and '.join(fitting)} could all be the {role}; call one of them {role}{choose}"
             )
         if fitting:
             return fitting[0]
     return None
+
+
+def _asked(names: Sequence[str], role: str, name: str, path: Path) -> str:
+    if name not in names:
+        raise DataError(
+            f"{path}: no column {name!r} for data.columns.{role}{did_you_mean(name, names)}; found {listed(names)}"
+        )
+    return name
 
 
 def listed(names: Sequence[str]) -> str:

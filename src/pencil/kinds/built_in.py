@@ -22,8 +22,12 @@ from pencil.data import (
     read_manifest,
     read_paths_alone,
     read_shards,
+    read_texts,
+    read_texts_alone,
 )
+from pencil.data.columns import FOLDERS, SUFFIXES
 from pencil.data.readers.cub200 import images_folder
+from pencil.data.recognise import holds
 from pencil.data.sampler import WINDOW
 from pencil.data.shards import MANIFEST, ShardIndex
 from pencil.data.shards.inputs import CACHE_BYTES
@@ -34,6 +38,8 @@ from pencil.kinds.sections import DataSection
 
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 THUMBNAIL = 32  # pixels; the fingerprint of images that are embedded is taken at this size
+COLUMNS = "names of columns by role (text, path, label, id, ...), if they are not the usual ones"
+COLUMN_KINDS = ("manifest", "text")
 IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
 
 
@@ -46,6 +52,13 @@ class FeaturesData(DataSection):
         default_factory=dict,
         description="names of the arrays of an .npz by role, if they are not the usual ones",
     )
+
+
+class TextData(DataSection):
+    """Texts with labels: columns text, label, id, split, votes, trusted of a CSV, JSON lines, Parquet or Arrow file."""
+
+    kind: Literal["text"]
+    columns: dict[str, str] = Field(default_factory=dict, description=COLUMNS)
 
 
 class CifarData(DataSection):
@@ -77,6 +90,7 @@ class ImagesData(DataSection):
         description="resize to size × size; None: keep the size, which must be the same for all",
     )
     channels: Literal[1, 3] = Field(default=3, description="3: colour; 1: grey")
+    columns: dict[str, str] = Field(default_factory=dict, description=f"of a manifest: {COLUMNS}")
 
 
 class ShardsData(DataSection):
@@ -131,7 +145,7 @@ def _features_alone(data: FeaturesData, path: Path) -> Unlabelled | None:
 
 
 def _manifest(data: ImagesData, path: Path) -> Splits:
-    return read_manifest(path, **_sized(data), on_error=data.on_error)
+    return read_manifest(path, **_sized(data), on_error=data.on_error, columns=data.columns)
 
 
 def _shards(data: ShardsData, path: Path) -> Splits:
@@ -187,13 +201,29 @@ BUILT_IN = (
         "manifest",
         ImagesData,
         _manifest,
-        suffixes=(".csv", ".parquet"),
-        read_unlabelled=lambda data, path: read_paths_alone(path, **_sized(data)),
+        suffixes=SUFFIXES,
+        signs=FOLDERS,
+        holds=lambda path: holds(path) in ("manifest", "table", "features"),
+        read_unlabelled=lambda data, path: read_paths_alone(path, **_sized(data), columns=data.columns),
         preset="manifest",
         any_preset=False,
         embeds=lambda _: "images",
         like=IMAGE_FILES,
+        same_files=COLUMN_KINDS,
         originals=lambda path: path.parent,
+    ),
+    Kind(
+        "text",
+        TextData,
+        lambda data, path: read_texts(path, columns=data.columns, on_error=data.on_error),
+        suffixes=SUFFIXES,
+        signs=FOLDERS,
+        holds=lambda path: holds(path) == "text",
+        read_unlabelled=lambda data, path: read_texts_alone(path, data.columns),
+        preset="text",
+        any_preset=False,
+        embeds=lambda _: "texts",
+        same_files=COLUMN_KINDS,
     ),
     Kind(
         "shards",

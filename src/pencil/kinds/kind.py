@@ -25,6 +25,7 @@ class Kind:
         read: Reads examples with labels: ``read(settings, path)`` returns ``Splits``.
         suffixes: Files with these endings are of this kind.
         signs: Folders that hold a file or folder matching one of these patterns are of this kind.
+        holds: Of files and folders with these endings or signs, which are of this kind. None: all.
         recognise: Any other test of a path.
         read_unlabelled: Reads rows to predict that have no labels; returns None for data that has labels.
         preset: The settings to start from: the name of a preset, or a function of the data's path that returns a name
@@ -33,6 +34,7 @@ class Kind:
         like: Other kinds whose settings it can be read with, when predicting.
         own: Settings that belong to one data set, and not to others that are read in the same way.
         embeds: What its rows are to an encoder, "images" or "texts", from the path of the data; None for features.
+        same_files: Other kinds that read the same files; new data is read as the kind that a run was trained on.
         originals: The folder that ids are relative to, from the path of the data. None if ids are not files.
         is_code: Whether the path is an import path, and reading runs code.
     """
@@ -43,6 +45,7 @@ class Kind:
     _: KW_ONLY
     suffixes: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
+    holds: Callable[[Path], bool] | None = None
     recognise: Callable[[Path], bool] | None = None
     read_unlabelled: Callable[[Any, Path], Unlabelled | None] | None = None
     preset: str | Callable[[str], Any] | None = None
@@ -50,6 +53,7 @@ class Kind:
     like: Collection[str] = ()
     own: Collection[str] = ()
     embeds: Callable[[Path], str | None] = lambda _: None
+    same_files: Collection[str] = ()
     originals: Callable[[Path], Path] | None = None
     is_code: bool = False
 
@@ -62,11 +66,12 @@ class Kind:
 
     def recognises(self, path: Path) -> bool:
         """Whether the data at a path is of this kind."""
-        return (
-            path.suffix in self.suffixes
-            or any(next(path.glob(pattern), None) for pattern in self.signs)
-            or (self.recognise is not None and self.recognise(path))
+        looks_like = path.suffix.lower() in self.suffixes or any(
+            next(path.glob(pattern), None) for pattern in self.signs
         )
+        if looks_like and (self.holds is None or self.holds(path)):
+            return True
+        return self.recognise is not None and self.recognise(path)
 
     def folder(self, path: str) -> str:
         """What to put before an id to get the path of its original: a folder with a slash, or nothing."""

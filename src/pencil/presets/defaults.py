@@ -11,7 +11,16 @@ from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
 from pencil.data.extents import sampled_extents, size_for
 from pencil.errors import PencilError
-from pencil.kinds import CifarData, DataSection, FeaturesData, IdxData, ImagesData, ShardsData, kind_of
+from pencil.kinds import (
+    CifarData,
+    DataSection,
+    FeaturesData,
+    IdxData,
+    ImagesData,
+    ShardsData,
+    TextData,
+    kind_of,
+)
 
 ImagesSection = TypeVar("ImagesSection", ImagesData, ShardsData)
 
@@ -26,6 +35,11 @@ def features(path: str) -> RunConfig:
         optimizer=Optimizer(momentum=0.9, weight_decay=0.005),
         train=Train(batch_size=128),
     )
+
+
+def text(path: str) -> RunConfig:
+    """A linear head on hashed n-grams of texts in a CSV, JSON lines or Parquet file."""
+    return features(path).model_copy(update={"data": TextData(kind="text", path=path, embed="ngrams")})
 
 
 def cifar10(path: str) -> RunConfig:
@@ -91,6 +105,7 @@ def _held_out_and_augmented() -> dict[str, Any]:
 
 PRESETS = {
     "features": features,
+    "text": text,
     "cifar10": cifar10,
     "cifar100": cifar100,
     "idx": idx,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pencil.data import AttachedInputs, Beside, Examples, Image, as_text
+from pencil.data import AttachedInputs, Beside, Examples, Image, as_text, is_text
 from pencil.data import shown as seen
 from pencil.errors import PencilError
 from pencil.report.shortlist import Case
@@ -106,13 +106,14 @@ class _Thumbnails:
         if self.rows is None:
             return None, None
         try:
-            value: Tensor = self.rows.inputs.fetch(torch.tensor([row]))[0]
+            value = None if is_text(self.rows.inputs) else self.rows.inputs.fetch(torch.tensor([row]))[0]
             original = None if is_image(value) else seen(self.rows.inputs, row)
         except (PencilError, OSError) as error:
             self._stop(shown(f"{UNREADABLE}{error}", 600))
             return None, None
         value = original.pixels if isinstance(original, Image) else value
-        image, text = thumbnail(value) if is_image(value) else None, as_text(original)
+        image = thumbnail(value) if value is not None and is_image(value) else None
+        text = as_text(original)
         self.room -= len(image.uri) if image is not None else 0
         if self.room < 0:
             self._stop("Some thumbnails are left out to limit the size of this file.")

@@ -39,9 +39,9 @@ class Thumbnail:
         return max(self.width, self.height) <= SHARP
 
 
-def is_image(value: Tensor) -> bool:
+def is_image(value: Tensor | None) -> bool:
     """Whether an input has the shape of an image: (1 or 3, H, W)."""
-    return value.dim() == 3 and value.shape[0] in (1, 3) and min(value.shape[1:]) > 1
+    return value is not None and value.dim() == 3 and value.shape[0] in (1, 3) and min(value.shape[1:]) > 1
 
 
 def thumbnail(image: Tensor) -> Thumbnail:

@@ -181,7 +181,7 @@ def test_labels_outside_the_class_names_are_told(table):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the table has no rows"),
+        ("", "found the columns none; expected path and label"),
         ("path,label\n", "the table has no rows"),
         ("stem,label\nimg/a.png,x\n", "found the columns stem, label; expected path and label"),
         ("path\nimg/a.png\n", "found the columns path; expected path and label"),
@@ -196,7 +196,7 @@ def test_tables_that_cannot_be_used(table, text, message):
 
 
 def test_other_and_broken_files(folder):
-    with pytest.raises(DataError, match=r"use .csv or .parquet"):
+    with pytest.raises(DataError, match=r"use .csv, .tsv, .jsonl, .parquet or .arrow"):
         read_manifest(folder / "table.xlsx")
     with pytest.raises(DataError, match="cannot be read"):
         read_manifest(folder / "none.csv")
@@ -252,7 +252,7 @@ def test_csv_as_spreadsheets_write_it(tmp_path, table, encoding, divider, header
         ("file,image,label\na,b,c\n", "file and image could all be the path; call one of them path"),
         ("path,class,target\na,b,c\n", "class and target could all be the label"),
         ("path,label,label\na,b,c\n", "two columns have the name 'label'"),
-        ("x1,x2,y\n1,2,3\n", r"found the columns x1, x2, y; expected path and label .*\.npz with X and y"),
+        ("x1,x2,y\n1,2,3\n", r"found the columns x1, x2, label; expected path and label .*data.kind=table"),
         ("path,label\n../out.png,x\n", r"row 1, column 'path': '../out.png' is outside .*pencil --allow"),
         ("path,label\n/etc/hostname,x\n", r"'/etc/hostname' is outside .*; .*pencil --allow /etc COMMAND"),
         ("path,label\nimg\\a.png,x\n", r"no file .*; paths are written with /"),
