@@ -197,9 +197,13 @@ def test_help_opens_and_no_key_decides_behind_it(opened):
 
 
 def test_an_empty_search_lists_all_classes_and_chooses_none_by_itself(opened):
-    server, page = opened(classes=30, images=False)
+    server, page = opened(classes=250, images=False)
     page.press("/")
-    page.until("document.getElementById('found').children.length === 30")
+    page.until("document.getElementById('found').children.length === 250")
+    extent = page.browser.execute_script(
+        "const list = $('found'); return [list.scrollHeight, list.clientHeight]"
+    )
+    assert extent[0] > 5 * extent[1]  # it scrolls, and the page stays as it is
     page.press(ENTER)
     assert not page.browser.execute_script("return page.busy")
     item = page.item
@@ -238,6 +242,40 @@ def test_no_choice_is_covered_at_the_width_of_a_phone(opened, width):
     )
     assert covered == []
     assert page.browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_both_classes_are_shown_by_rows_that_are_surely_theirs(opened):
+    _, page = opened(rows=120, classes=5)
+    for _ in range(5):
+        item = page.item
+        page.until("document.querySelectorAll('#references figure img').length > 1")
+        groups = page.browser.execute_script(
+            """
+            return Array.from(document.querySelectorAll("#references figure"), (group) => [
+              group.querySelector("figcaption").textContent, group.querySelector("img").alt,
+              Array.from(group.querySelectorAll("img"), (image) => image.naturalWidth)]);
+            """
+        )
+        suggested, second = (label for label, _ in item["likely"][:2])
+        given = item["given"]
+        words = {"given": given, "suggested": suggested}
+        if given == suggested:
+            words = {"given and suggested": given, "next likely": second}
+        assert [caption for caption, _, _ in groups] == [
+            f"{word}: class {label}" for word, label in words.items()
+        ]
+        assert [alt for _, alt, _ in groups] == [f"example of class {label}" for label in words.values()]
+        assert all(1 <= len(widths) <= 3 and set(widths) == {8} for _, _, widths in groups)
+        page.decide("d")
+        page.ready()
+    assert page.complaints() == []
+
+
+def test_reference_texts_are_texts_and_never_html(opened):
+    _, page = opened(images=False, texts=60)
+    page.until("document.querySelectorAll('#references pre').length > 1")
+    assert "<img src=x onerror=alert(1)> note" in page.text("references")
+    assert page.browser.execute_script("return document.querySelectorAll('#references img').length") == 0
 
 
 def test_the_forecast_counts_down_and_suggests_to_stop(opened):

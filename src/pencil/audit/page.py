@@ -110,6 +110,10 @@ class AuditPage:
         """An entry of a review as plain values."""
         return {**asdict(made), "id": as_json_text(made.id.decode("utf-8", "surrogateescape"))}
 
+    def references(self, label: int) -> list[int]:
+        """None: an audit shows nothing of other rows."""
+        return []
+
     def picture(self, row: int, longest: int | None = None) -> bytes | None:
         """The image of a drawn row as PNG; None if it has no image."""
         row_id = self._id_of(row)

@@ -28,7 +28,7 @@ LARGEST = 1 << 53  # largest exact integer in JavaScript; SQLite's limit is 2^63
 LONGEST_ERROR = 300
 MOST_AT_ONCE = 96  # rows of one request
 THUMBNAIL = 256  # pixels
-PARTS = {"style": ("page.css",), "script": ("page.js", "grid.js")}
+PARTS = {"style": ("page.css",), "script": ("page.js", "show.js", "choose.js", "grid.js")}
 """The files that are inserted into the page, by element."""
 
 
@@ -136,7 +136,11 @@ def _originals(review: Session, responses: Any) -> Routes:
     def text(row: Number) -> Any:
         return _text(responses, row, review.text(row))
 
+    def references(label: Number) -> Any:
+        return _answer(responses, {"rows": review.references(label)})
+
     return {
+        "/api/references/{label}": ("GET", references),
         "/api/image/{row}": ("GET", image),
         "/api/thumbnail/{row}": ("GET", thumbnail),
         "/api/text/{row}": ("GET", text),

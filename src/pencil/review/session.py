@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple, Protocol
 
 from pencil.data import Beside
@@ -29,6 +30,7 @@ from pencil.review.opinions import SECOND, agreement_of, decided_rows
 from pencil.review.orders import ALL, CLEAN, DOUBTFUL, Order, order_by
 from pencil.review.pictures import open_pictures
 from pencil.review.queue import LEASE_SECONDS, Part, Queue
+from pencil.review.references import reference_rows
 from pencil.run import LabelTable, RunDirectory
 
 SHOWN_LATELY = 128  # rows whose labels are cached, because a decision follows soon after a row is shown
@@ -80,6 +82,9 @@ class Session(Protocol):
     def text(self, row: int) -> str | None:
         """The text of a row; None if it has no text."""
 
+    def references(self, label: int) -> list[int]:
+        """Rows that show what a class looks like; none if rows cannot be shown or labels are hidden."""
+
     def describe(self, made: Entry) -> Answer:
         """An entry as plain values."""
 
@@ -121,6 +126,7 @@ class Review:
     ) -> None:
         self.directory, self.goal, self.second_opinion = directory, goal, second_opinion
         self._stop_below = stop_below
+        self._reading = threading.Lock()
         self._table = LabelTable.open(directory, max_false_relabels)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
@@ -270,6 +276,18 @@ class Review:
         found = None if self._pictures is None else self._pictures.text(row, self.labels(row).id)
         return None if found is None else as_json_text(found)
 
+    def references(self, label: int) -> list[int]:
+        """Rows whose given label is this class and most surely right. The first call reads all labels once."""
+        self._check_label(label)
+        if self._pictures is None:
+            return []
+        with self._reading:
+            return self._reference_rows.get(label, [])
+
+    @cached_property
+    def _reference_rows(self) -> dict[int, list[int]]:
+        return reference_rows(self._table.chunks(decided=False))
+
     def _read(self, row: int) -> Labels:
         return labels_of(self._table.undecided(row))
 
@@ -314,7 +332,11 @@ class Review:
             raise ConfigError("items: a row is listed twice; list each row once")
         if action not in ACTIONS:
             raise ConfigError(f"action: {action!r} is unknown; use {', '.join(ACTIONS)}")
-        if action == "choose" and (label is None or not 0 <= label < len(self.class_names)):
+        if action == "choose":
+            self._check_label(label)
+
+    def _check_label(self, label: int | None) -> None:
+        if label is None or not 0 <= label < len(self.class_names):
             raise ConfigError(f"label: {label} is not a class; use 0 to {len(self.class_names) - 1}")
 
 
