@@ -125,7 +125,8 @@ def test_json_says_what_people_read(pencil, finished, points, tmp_path):
     measured = told("evaluate", finished)
     assert measured == {"split": "test", "examples": 20, "accuracy": summary["last"]["test_accuracy"]}
     out = tmp_path / "labels.csv"
-    assert told("labels", finished, "--out", out) == {"out": str(out), "rows": 90}
+    written = told("labels", finished, "--out", out)
+    assert (written["out"], written["rows"], written["differing_groups"]) == (str(out), 90, 0)
     told("labels", finished, "--out", out, "--max-false-relabels", "0%")
     with out.open(newline="", encoding="utf-8") as file:
         assert "relabel" not in {row["verdict"] for row in csv.DictReader(file)}
@@ -169,7 +170,7 @@ def test_labels_and_predictions_are_tables_by_id(pencil, finished, points, tmp_p
     with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
         labels = list(csv.DictReader(file))
     assert [row["id"] for row in labels] == [f"row\n{number}" for number in range(90)]
-    assert list(labels[0])[6:] == ["p_cat, big", "p_żółć", "p_cow"]
+    assert list(labels[0])[6:] == ["duplicates", "outlier", "p_cat, big", "p_żółć", "p_cow"]
     with (tmp_path / "predictions.csv").open(newline="", encoding="utf-8") as file:
         predictions = list(csv.DictReader(file))
     assert [row["id"] for row in predictions] == [row["id"] for row in labels]

@@ -1,7 +1,7 @@
 """The label table, cell by cell."""
 
 import csv
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import pytest
 import torch
@@ -158,3 +158,26 @@ def test_cut_distributions_are_taken_row_by_row_too():
     assert row == LabelRow(
         "a", "x", "y", pytest.approx(0.8, abs=2e-3), pytest.approx(0.95, abs=2e-3), "relabel"
     )
+
+
+def compared():
+    groups, scores = torch.tensor([-1, 0, 0]), torch.tensor([2.5, 0.0, 0.0])
+    for chunk in chunks():
+        rows = slice(chunk.first, chunk.first + len(chunk))
+        yield replace(chunk, group=groups[rows], outlier=scores[rows])
+
+
+def test_near_identical_rows_and_outliers_have_columns(tmp_path):
+    write_labels(tmp_path / "labels.csv", compared(), NAMES, distribution=True)
+    header, *rows = rows_of(tmp_path / "labels.csv")
+    assert header[6:8] == ["duplicates", "outlier"]
+    assert [row[6:8] for row in rows] == [["", "2.5"], ["0", ""], ["0", ""]]
+
+
+def test_parquet_has_numbers_and_gaps_in_every_chunk(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write_labels(tmp_path / "labels.parquet", compared(), NAMES)
+    table = parquet.read_table(tmp_path / "labels.parquet")
+    assert table["duplicates"].to_pylist() == [None, 0, 0]
+    assert table["outlier"].to_pylist() == [2.5, None, None]
+    assert [str(table.schema.field(name).type) for name in ("duplicates", "outlier")] == ["int64", "double"]

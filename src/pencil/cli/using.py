@@ -125,9 +125,10 @@ def labels(
     """Write RUN's labels: given, suggested, p_wrong, verdict.
 
     confidence is the probability that the suggested label is right, p_wrong that the given one is wrong. If RUN was
-    reviewed, decisions replace estimates, and a column shows them.
+    reviewed, decisions replace estimates, and a column shows them. If its inputs are features, near-identical rows
+    share a number in the column duplicates, and outlier shows how far a row is from all others.
     """
-    from pencil.results import write_labels
+    from pencil.results import neighbour_counts, write_labels
     from pencil.run import RunDirectory, judged_labels, labels_since
 
     directory = RunDirectory.open(run)
@@ -137,7 +138,7 @@ def labels(
         chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels)
     _keep_apart(out, directory.config.data.path)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
-    _wrote(out, count, json_)
+    _wrote(out, count, json_, **neighbour_counts(directory.path))
 
 
 @click.command()
@@ -177,5 +178,5 @@ def _keep_apart(out: Path, data: str) -> None:
         raise ConfigError(f"--out {out}: that is the data itself; choose another file")
 
 
-def _wrote(out: Path, count: int, json_: bool) -> None:
-    print_json({"out": str(out), "rows": count}) if json_ else say(f"{out}: {count:,} rows")
+def _wrote(out: Path, count: int, json_: bool, **more: int) -> None:
+    print_json({"out": str(out), "rows": count, **more}) if json_ else say(f"{out}: {count:,} rows")

@@ -122,6 +122,10 @@ class RunConfig(Section):
         pattern=f"^({STORES})$",
         description="label rows: auto, dense, dense:mapped, top:8, top:8:mapped",
     )
+    neighbours: bool = Field(
+        default=True,
+        description="find near-identical rows and outliers among inputs that are vectors of features",
+    )
     checkpoint: Checkpoint = Checkpoint()
     alarms: AlarmActions = AlarmActions()
     verdict: VerdictRule = VerdictRule()

@@ -20,6 +20,13 @@ from pencil.results.judged import (
 )
 from pencil.results.labels import LabelRow, label_rows, write_labels
 from pencil.results.model import ModelCard, load_weights, read_card, save_model
+from pencil.results.neighbours import (
+    NearRows,
+    NeighbourCounts,
+    neighbour_counts,
+    read_neighbours,
+    write_neighbours,
+)
 from pencil.results.saved import POSTERIOR, SavedLabels, save_labels
 from pencil.results.summary import alarm_record, alarm_sentence, summarize
 
@@ -39,6 +46,8 @@ __all__ = [
     "Judged",
     "LabelRow",
     "ModelCard",
+    "NearRows",
+    "NeighbourCounts",
     "SavedLabels",
     "VerdictRule",
     "alarm_record",
@@ -50,10 +59,12 @@ __all__ = [
     "label_rows",
     "last_entry",
     "load_weights",
+    "neighbour_counts",
     "read_card",
     "read_decisions",
     "read_estimates",
     "read_json",
+    "read_neighbours",
     "read_recalibration",
     "save_labels",
     "save_model",
@@ -62,5 +73,6 @@ __all__ = [
     "write_audited",
     "write_estimates",
     "write_labels",
+    "write_neighbours",
     "writing",
 ]

@@ -93,6 +93,9 @@ class Judged:
         verdict: Index into ``VERDICTS``.
         trusted: bool, whether the given label was verified before training.
         decision: Index into ``DECISIONS``; None for a run without a review.
+        group: The number of the group of near-identical rows, ``NO_GROUP`` for none; None if rows were not compared.
+        outlier: For outliers, how many times farther from its neighbours the row is than the median row, otherwise 0;
+            None if rows were not compared.
     """
 
     first: int
@@ -105,6 +108,8 @@ class Judged:
     verdict: Tensor
     trusted: Tensor
     decision: Tensor | None
+    group: Tensor | None = None
+    outlier: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -146,7 +151,9 @@ class Judged:
             p_wrong=self.p_wrong[places],
             verdict=self.verdict[places],
             trusted=self.trusted[places],
-            decision=None if self.decision is None else self.decision[places],
+            decision=_some(self.decision, places),
+            group=_some(self.group, places),
+            outlier=_some(self.outlier, places),
         )
 
 
@@ -268,6 +275,10 @@ def _at(distribution: Rows, classes: Tensor) -> Tensor:
     wanted = torch.where(known, classes, 0)[:, None]
     found = distribution.at(wanted) if isinstance(distribution, TopRows) else distribution.gather(1, wanted)
     return torch.where(known, found[:, 0], 0.0)
+
+
+def _some(values: Tensor | None, places: Tensor) -> Tensor | None:
+    return None if values is None else values[places]
 
 
 def _num_classes(distribution: Rows) -> int:

@@ -1,6 +1,8 @@
 """Labels as a table: id, given, suggested, confidence, p_wrong and verdict; optionally the whole distribution.
 
-The table of a reviewed run has another column, ``decision``.
+The table of a reviewed run has another column, ``decision``. If the rows were compared with each other, ``duplicates``
+is the number of the group of near-identical rows, and ``outlier`` how many times farther from its neighbours an outlier
+is than the median row.
 """
 
 from __future__ import annotations
@@ -15,8 +17,13 @@ from pencil.escape import spreadsheet_cell
 from pencil.imports import need
 from pencil.results.files import writing
 from pencil.results.judged import DECISIONS, VERDICTS, Judged
+from pencil.results.neighbours import NO_GROUP
 
 ENTRIES = 1 << 22  # probabilities written at once
+WITH_GAPS = {
+    "duplicates": "int64",
+    "outlier": "float64",
+}  # columns with empty cells, by their type in Parquet
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ def write_labels(
         return writers[path.suffix.lower()](partial, tables)
 
 
-Columns = dict[str, Sequence[str | float]]
+Columns = dict[str, Sequence[str | float | None]]
 
 
 def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> Columns:
@@ -91,6 +98,9 @@ def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> 
         columns["verdict"] = [VERDICTS[verdict] for verdict in judged.verdict.tolist()]
     if judged.decision is not None:
         columns["decision"] = [DECISIONS[decision] for decision in judged.decision.tolist()]
+    if judged.group is not None and judged.outlier is not None:
+        columns["duplicates"] = [None if group == NO_GROUP else group for group in judged.group.tolist()]
+        columns["outlier"] = [round(score, 3) if score > 0 else None for score in judged.outlier.tolist()]
     if distribution:
         whole = judged.distribution
         probabilities = whole.dense() if isinstance(whole, TopRows) else whole
@@ -127,7 +137,10 @@ def _write_parquet(path: Path, tables: Iterator[Columns]) -> int:
     arrow = need("pyarrow", extra="tables", purpose="write Parquet")
     parquet = need("pyarrow.parquet", extra="tables", purpose="write Parquet")
     count, writer = 0, None
-    for table in map(arrow.table, tables):
+    for columns in tables:
+        table = arrow.table(
+            {name: arrow.array(column, WITH_GAPS.get(name)) for name, column in columns.items()}
+        )
         writer = writer or parquet.ParquetWriter(path, table.schema)
         writer.write_table(table)
         count += table.num_rows

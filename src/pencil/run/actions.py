@@ -42,6 +42,7 @@ from pencil.run.estimation import Estimation
 from pencil.run.label_table import rows_to_keep
 from pencil.run.lock import locked
 from pencil.run.method import load_method
+from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
 from pencil.run.resolve import resolve
@@ -165,6 +166,8 @@ def _carry_on(
         weights = whole_weights(training.model)
         training.runtime.barrier()  # all label files are written before the run counts as finished
         if is_main:
+            if config.neighbours:
+                leave_neighbours(directory, prepared)
             _leave_results(config, directory, prepared, loop, weights)
         training.runtime.barrier()  # every rank sees a finished run
     return directory

@@ -7,6 +7,7 @@ metrics.jsonl       one line per epoch
 checkpoints/        checkpoints to resume from
 labels/             given and learned labels and the rows' ids; each rank writes its own files
 model.safetensors   the weights of the trained network; model.json describes how to build and feed it
+neighbours.json     near-identical rows and outliers: how many; neighbours.safetensors which
 summary.json        the result, written last
 review.sqlite       review decisions, if pencil review was used
 audit.jsonl         the draws and answers of pencil audit; audit.json the correction that follows from them

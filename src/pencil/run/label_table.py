@@ -23,16 +23,19 @@ from pencil.results import (
     DecisionReader,
     Estimates,
     Judged,
+    NearRows,
     SavedLabels,
     VerdictRule,
     damaged,
     judge,
     read_card,
     read_estimates,
+    read_neighbours,
     read_recalibration,
     was_reviewed,
 )
 from pencil.results.estimates import ESTIMATES
+from pencil.results.neighbours import TRAIN
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
 from pencil.run.posterior import kept_rows
@@ -56,6 +59,7 @@ class LabelTable:
         estimates: The noise of the labels.
         rule: The verdict rule.
         recalibration: The correction of the probabilities by an audit; None without one.
+        near: Near-identical rows and outliers; None if the run did not look for them.
     """
 
     class_names: tuple[str, ...]
@@ -68,6 +72,7 @@ class LabelTable:
     estimates: Estimates
     rule: VerdictRule
     recalibration: Recalibration | None = None
+    near: NearRows | None = None
 
     @classmethod
     def open(
@@ -94,7 +99,8 @@ class LabelTable:
         if max_false_relabels is not None:
             rule = replace(rule, max_false_relabels=max_false_relabels)
         correction = read_recalibration(directory.path) if recalibrated else None
-        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule, correction)
+        near = read_neighbours(directory.path, saved.num_rows)
+        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule, correction, near)
 
     def __len__(self) -> int:
         return self.saved.num_rows
@@ -155,8 +161,9 @@ class LabelTable:
         return self.posterior.chunks(rows_at_once(row_width))
 
     def _judged(self, saved: SavedRows, decided: Decided | None) -> Judged:
-        given = saved.given
-        return judge(
+        given, near = saved.given, self.near
+        rows = slice(saved.first, saved.first + len(saved.ids))
+        judged = judge(
             self._posterior(saved),
             given.hard,
             self.thresholds,
@@ -165,6 +172,9 @@ class LabelTable:
             trusted=given.trusted,
             decided=decided,
         )
+        if near is None:
+            return judged
+        return replace(judged, group=near.groups[TRAIN][rows], outlier=near.outlier[rows])
 
     def _posterior(self, saved: SavedRows) -> Rows:
         rows = _gathered(self.posterior_choice, saved, len(self.class_names))

@@ -48,10 +48,11 @@ class Posterior:
 
 def has_vectors(training: Training) -> bool:
     """Whether the inputs are vectors of real numbers, which serve as features."""
-    return training.runtime.any_of(len(training.train) > 0 and _is_vector(training.train.inputs))[0]
+    return training.runtime.any_of(len(training.train) > 0 and is_vector(training.train.inputs))[0]
 
 
-def _is_vector(inputs: Inputs) -> bool:
+def is_vector(inputs: Inputs) -> bool:
+    """Whether the inputs are vectors of real numbers."""
     first = inputs.fetch(torch.tensor([0]))
     return first.dim() == 2 and first.is_floating_point()
 
