@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from pencil.cli.continuing import continued
 from pencil.cli.settings import train_config
 from pencil.data import read_features
 from pencil.engine import LabelLearner
@@ -46,7 +47,8 @@ def earlier(tmp_path_factory):
 
 
 def joined(earlier, data, out, **words):
-    return train(train_config(str(data), None, None, start=earlier.path, **words), out)
+    base = continued(str(data), earlier.path, None)
+    return train(train_config(str(data), None, None, base=base, **words), out)
 
 
 def test_known_rows_start_from_what_was_learned_and_new_rows_from_their_labels(earlier, tmp_path):
@@ -165,8 +167,13 @@ def test_an_unfinished_run_cannot_be_joined(tmp_path, earlier):
 
 def test_settings_of_the_earlier_run_are_used_and_others_refused(earlier, tmp_path):
     data = str(write(tmp_path / "more.npz", ROWS))
-    config = train_config(data, None, None, start=earlier.path, seed=7)
+    config = train_config(data, None, None, base=continued(data, earlier.path, None), seed=7)
     assert config.seed == 7
     assert config.method == earlier.config.method
     with pytest.raises(ConfigError, match="--from and --preset cannot be combined"):
-        train_config(data, None, "features", start=earlier.path)
+        continued(data, earlier.path, None, preset="features")
+    with pytest.raises(ConfigError, match="it needs a run on features"):
+        continued(data, None, "last")
+    with pytest.raises(ConfigError, match="it needs a run on features"):
+        continued(data, earlier.path, "all")
+    assert continued(data, None, None) is None

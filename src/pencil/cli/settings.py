@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ from pencil.embed import default_encoder
 from pencil.errors import ConfigError
 from pencil.kinds import DataSection, Kind, kind_of, kinds, recognise
 from pencil.presets import preset
-from pencil.run import RunDirectory, has_decisions
 
 VARIABLE = "PENCIL_EMBED"
 """The encoder to use where --embed is not given, such as a folder on a machine without a network."""
 NONE = "none"
-JOINED_SHARE, JOINED_LEAST = 0.3, 5
-"""The share of a phase's epochs that is enough where most labels and the network are known, and the least epochs."""
 SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
 """Data settings that a kind takes from another kind's preset, if it has them."""
 
@@ -35,15 +31,14 @@ def train_config(
     seed: int | None = None,
     on_error: str | None = None,
     embed: str | None = None,
-    start: Path | None = None,
+    base: dict[str, Any] | None = None,
     settings: tuple[str, ...] = (),
 ) -> RunConfig:
-    """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes."""
-    if start is None:
-        table = _base_table(data, config, preset_name, embed, settings)
-    else:
-        _refuse_with_start(config=config, preset=preset_name, embed=embed)
-        table = _joined_table(data, start)
+    """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes.
+
+    ``base`` replaces the first of these, see ``continuing``.
+    """
+    table = _base_table(data, config, preset_name, embed, settings) if base is None else base
     if method is not None:
         _set_method(table, method)
     if noise is not None:
@@ -154,36 +149,6 @@ def _base_table(
             "or --config FILE"
         )
     return _preset_table(start, kind, data)
-
-
-def _refuse_with_start(**others: object) -> None:
-    for name, value in others.items():
-        if value is not None:
-            raise ConfigError(
-                f"--from and --{name} cannot be combined; the settings are those of the earlier run"
-            )
-
-
-def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
-    """The settings of a finished run for data that has grown: its decisions stay, and fewer epochs are enough."""
-    config = RunDirectory.open(start).config
-    table = config.table()
-    section = data_section(data or config.data.path, like=config)
-    table["data"] = section.model_dump(mode="json", exclude_none=True) | {
-        "validation": config.data.validation
-    }
-    if has_decisions(start):
-        table["data"]["trusted"] = {"path": str(start)}
-    table["start"] = {"run": str(start)}
-    for phase in table["phases"]:
-        warm = phase["name"] == "backbone" and len(table["phases"]) > 1
-        phase["epochs"] = 0 if warm else _joined_epochs(phase["epochs"])
-    return table
-
-
-def _joined_epochs(epochs: int) -> int:
-    """With too few epochs no label could flip."""
-    return min(epochs, max(JOINED_LEAST, math.ceil(JOINED_SHARE * epochs)))
 
 
 def _kind(data: str, settings: tuple[str, ...]) -> Kind:

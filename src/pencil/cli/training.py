@@ -48,6 +48,12 @@ from pencil.errors import ConfigError
     metavar="RUN",
     help="A finished run on earlier data: known rows start from its labels and decisions, new rows join.",
 )
+@click.option(
+    "--finetune",
+    type=click.Choice(["last", "all"]),
+    help="With --from RUN, which was trained with --embed: train the pretrained network too, its last block or all "
+    "of it, on the labels as RUN corrected them.",
+)
 @click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
 @click.option("--trusted", help="Verified labels: a reviewed run, or a CSV with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone, correction and finetune, e.g. 2,28,20.")
@@ -79,17 +85,20 @@ def train(
     data selects the settings, unless --config or --preset names others.
     """
     from pencil import run
+    from pencil.cli.continuing import continued
     from pencil.cli.progress import progress
     from pencil.cli.settings import choose_encoder, train_config, words_of
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
+    start, others = flags.pop("start"), {"config": config, "preset": preset_name, "embed": flags["embed"]}
+    flags["base"] = continued(data, start, flags.pop("finetune"), **others)
     flags["embed"], line = choose_encoder(
-        data, flags["embed"], config, preset_name, flags["start"], settings=flags["settings"]
+        data, flags["embed"], config, preset_name, start, settings=flags["settings"]
     )
-    chosen = train_config(data, config, preset_name, **flags)
     if line is not None:
         say(line)
-    _take_code(run.code_in(chosen), said, trust_code, config or flags["start"])
+    chosen = train_config(data, config, preset_name, **flags)
+    _take_code(run.code_in(chosen), said, trust_code, config or start)
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 
 

@@ -96,7 +96,10 @@ def _vision(label: str, place: str, network: Any, config: Mapping[str, Any], dev
         return _pooled_tokens(found.last_hidden_state, pooling)
 
     recipe = {"config": config, "preprocessing": str(steps), "pooling": pooling}
-    return frozen_network(label, "images", network, prepare, features, recipe=recipe, device=device)
+    pixels = steps.pixels("pixel_values")
+    return frozen_network(
+        label, "images", network, prepare, features, recipe=recipe, device=device, pixels=pixels
+    )
 
 
 def _vision_pooling(network: Any, config: Mapping[str, Any]) -> str:

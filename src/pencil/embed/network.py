@@ -27,6 +27,25 @@ EXAMPLES: Mapping[str, Shown] = {
 
 
 @dataclass(frozen=True)
+class Pixels:
+    """Images as a network takes them: (x * scale - mean) / std of pixels x from 0 to 255.
+
+    Attributes:
+        name: The name of the images in a batch.
+        side: Height and width.
+        scale: Factor for pixels.
+        mean: Subtracted from each channel.
+        std: Divides each channel.
+    """
+
+    name: str
+    side: int
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class FrozenNetwork:
     """A torch network in three steps: rows become a batch, the batch goes to the device, features come back.
 
@@ -39,6 +58,7 @@ class FrozenNetwork:
         prepare: Rows to tensors by name, on the CPU.
         features: A batch on the network's device to features (B, D).
         device: Where the network is.
+        pixels: How it takes images, if it can be trained further; None otherwise.
     """
 
     name: str
@@ -49,6 +69,7 @@ class FrozenNetwork:
     prepare: Callable[[Sequence[Shown]], Batch]
     features: Callable[[Batch], Tensor]
     device: torch.device
+    pixels: Pixels | None = None
 
     def encode(self, rows: Sequence[Shown]) -> Tensor:
         """Features (B, D), float32 on the CPU."""
@@ -68,6 +89,7 @@ def frozen_network(
     *,
     recipe: Mapping[str, Any],
     device: str,
+    pixels: Pixels | None = None,
 ) -> FrozenNetwork:
     """Freeze a network; its number of features is that of one example.
 
@@ -79,11 +101,12 @@ def frozen_network(
         features: A batch to features (B, D).
         recipe: Everything but the weights that determines the features, as plain values.
         device: Where to compute.
+        pixels: How it takes images, if it can be trained further.
     """
     network.eval().requires_grad_(False)
     mark = mark_of(recipe, network.state_dict())
     where = torch.device(device)
-    found = FrozenNetwork(name, takes, mark, 0, network.to(where), prepare, features, where)
+    found = FrozenNetwork(name, takes, mark, 0, network.to(where), prepare, features, where, pixels)
     return replace(found, size=found.encode([EXAMPLES[takes]]).shape[1])
 
 

@@ -44,7 +44,10 @@ def open_lite0(name: str, device: str = "cpu") -> FrozenNetwork:
         return F.adaptive_avg_pool2d(network.extract_features(batch["images"]), 1).flatten(1)
 
     recipe = {"network": "efficientnet-lite0", "preprocessing": str(steps)}
-    return frozen_network(name, "images", network, prepare, features, recipe=recipe, device=device)
+    pixels = steps.pixels("images")
+    return frozen_network(
+        name, "images", network, prepare, features, recipe=recipe, device=device, pixels=pixels
+    )
 
 
 def _lite0_size(name: str) -> int:

@@ -17,6 +17,7 @@ from torch import Tensor
 from pencil.data import Image
 from pencil.data.images import pillow
 from pencil.data.pixels import as_pixels
+from pencil.embed.network import Pixels
 from pencil.errors import ConfigError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -56,6 +57,12 @@ class Preprocessing:
         values = torch.stack(pixels).permute(0, 3, 1, 2).float() * self.scale
         mean, std = (torch.tensor(channel).view(-1, 1, 1) for channel in (self.mean, self.std))
         return (values - mean) / std
+
+    def pixels(self, name: str) -> Pixels | None:
+        """The same values for square images of the network's size; None where the size is not fixed."""
+        extent = self.crop or (self.resize if isinstance(self.resize, tuple) else None)
+        square = extent is not None and extent[0] == extent[1]
+        return Pixels(name, extent[0], self.scale, self.mean, self.std) if extent and square else None
 
     def apply(self, picture: Any) -> Any:
         """A picture of Pillow, resized and cropped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Iterable
 
@@ -9,15 +10,16 @@ import torch
 
 from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
-from pencil.data import EpochSampler, Order, blocks_of, mixed_seed
+from pencil.data import EpochSampler, Examples, Order, blocks_of, mixed_seed
 from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
-from pencil.errors import ConfigError, RunError
+from pencil.errors import ConfigError, PlanWarning, RunError
 from pencil.run.directory import RunDirectory
 from pencil.run.joining import earlier_run, start_labels, start_network
 from pencil.run.method import build_method, check_networks
 from pencil.run.network import Make, build_network, build_optimizer, build_preparation
 from pencil.run.sources import Prepared
+from pencil.stores import GivenLabels
 
 ORDER, DROPOUT = 13, 14  # what draws random numbers, see sources
 
@@ -63,13 +65,7 @@ def build_training(
     model = runtime.network(network)
     keep = config.checkpoint.keep
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
-    learner = LabelLearner(
-        build_method(config, train=prepared.train),
-        mine.labels,
-        config.phases,
-        store=config.store,
-        folder=None if directory is None else directory.path,
-    )
+    learner = _build_learner(config, prepared.train, mine.labels, directory)
     if earlier is not None:
         start_labels(learner, mine, earlier)
     return Training(
@@ -92,6 +88,21 @@ def build_training(
         compile=config.train.compile,
         alarms=config.alarms,
     )
+
+
+def _build_learner(
+    config: RunConfig, train: Examples, labels: GivenLabels, directory: RunDirectory | None
+) -> LabelLearner:
+    with warnings.catch_warnings():
+        if config.start is not None:  # labels were corrected before, so a plan that moves none makes sense
+            warnings.simplefilter("ignore", PlanWarning)
+        return LabelLearner(
+            build_method(config, train=train),
+            labels,
+            config.phases,
+            store=config.store,
+            folder=None if directory is None else directory.path,
+        )
 
 
 def _check_plan(config: RunConfig, runtime: Runtime) -> None:

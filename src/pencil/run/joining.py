@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from pencil.config.methods import OwnMethod
 from pencil.config.schema import Start
 from pencil.data import Examples, known_keys
+from pencil.embed.finetune import NAME as FINETUNED
+from pencil.embed.finetune import Finetuned
 from pencil.engine import LabelLearner
 from pencil.results import ModelCard, SavedLabels, read_card
 from pencil.results.files import read_tensors
@@ -33,9 +35,17 @@ def earlier_run(start: Start) -> RunDirectory:
 
 
 def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[str, ...]) -> None:
-    """Copy the weights of the earlier run into a new network; the outputs of classes that it lacks stay as they are."""
+    """Copy the weights of the earlier run into a new network; the outputs of classes that it lacks stay as they are.
+
+    Of a network to finetune, the earlier run has trained the head.
+    """
     card, state = read_card(earlier.path), model.state_dict()
     weights = read_tensors(earlier.path / WEIGHTS)
+    if isinstance(model, Finetuned) and card.name != FINETUNED:
+        weights = {f"head.{name}": value for name, value in weights.items()}
+        if card.mean is not None and card.std is not None:
+            weights |= {"center": torch.tensor(card.mean), "spread": torch.tensor(card.std)}
+        state = {name: value for name, value in state.items() if not name.startswith("network.")}
     fitting = {
         name: fitted
         for name, value in weights.items()
@@ -47,7 +57,7 @@ def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[st
             "they start anew",
             stacklevel=2,
         )
-    model.load_state_dict(state | fitting)
+    model.load_state_dict(state | fitting, strict=False)
 
 
 def _fitted(value: Tensor, like: Tensor, card: ModelCard, class_names: tuple[str, ...]) -> Tensor | None:

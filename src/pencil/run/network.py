@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ from pencil.data import (
     channel_statistics,
     mixed_seed,
 )
+from pencil.embed.finetune import NAME as FINETUNED
+from pencil.embed.finetune import finetuned
 from pencil.engine import Runtime, is_sharded
 from pencil.errors import ConfigError
 from pencil.imports import users_code
@@ -62,7 +65,13 @@ def _some_inputs(config: RunConfig, train: Examples, preparation: Preparation) -
 
 def _maker(config: RunConfig) -> Make:
     name, args = config.model.name, config.model.args
-    return lambda shape, classes: build_model(name, num_classes=classes, input_shape=shape, args=args)
+    return lambda shape, classes: _named_network(name, shape, classes, args)
+
+
+def _named_network(name: str, shape: tuple[int, ...], classes: int, args: Mapping[str, Any]) -> nn.Module:
+    if name == FINETUNED:
+        return finetuned(classes, shape, args)
+    return build_model(name, num_classes=classes, input_shape=shape, args=args)
 
 
 def _check_logits(model: nn.Module, example: Tensor, num_classes: int, what: str) -> None:
@@ -142,9 +151,7 @@ def trained_network(
     card = read_card(directory.path)
     check_code(code_of_run(directory), trust_code, source=directory.path)
     with users_code("model.name", card.name):
-        model = build_model(
-            card.name, num_classes=len(card.class_names), input_shape=card.input_shape, args=card.args
-        )
+        model = _named_network(card.name, card.input_shape, len(card.class_names), card.args)
     load_weights(directory.path, model)
     normalize = Normalize(card.mean, card.std) if card.mean is not None and card.std is not None else None
     preparation = Preparation(

@@ -1,0 +1,83 @@
+"""Settings of a run that continues a finished one: new rows join, or the pretrained network learns too."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from pencil.cli.settings import data_section
+from pencil.embed.finetune import NAME as FINETUNED
+from pencil.embed.finetune import pixels_of, trainable_encoder
+from pencil.errors import ConfigError
+from pencil.run import RunDirectory, has_decisions
+
+FIRST = (
+    "it needs a run on features: pencil train DATA --embed MODEL --out RUN, then --from RUN --finetune last"
+)
+JOINED_SHARE, JOINED_LEAST = 0.3, 5
+"""The share of a phase's epochs that is enough where most labels and the network are known, and the least epochs."""
+FINETUNE_RATE, FINETUNE_EPOCHS = 0.002, 3
+"""A tenth of the rate of a head on features; a pretrained network needs few epochs."""
+
+
+def continued(
+    data: str | None, start: Path | None, finetune: str | None, **others: object
+) -> dict[str, Any] | None:
+    """The settings that follow from ``--from`` and ``--finetune``; None without them.
+
+    Args:
+        data: The path of the data; that of the earlier run by default.
+        start: The earlier run.
+        finetune: Which layers of its pretrained network learn too.
+        others: Options that cannot be combined with these, by name.
+    """
+    if start is None and finetune is None:
+        return None
+    if start is None:
+        raise ConfigError(f"--finetune {finetune}: {FIRST}")
+    for name, value in others.items():
+        if value is not None:
+            raise ConfigError(
+                f"--from and --{name} cannot be combined; the settings are those of the earlier run"
+            )
+    table = _joined_table(data, start)
+    if finetune is not None:
+        _set_finetune(table, finetune)
+    return table
+
+
+def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
+    """The settings of a finished run for data that has grown: its decisions stay, and fewer epochs are enough."""
+    config = RunDirectory.open(start).config
+    table = config.table()
+    section = data_section(data or config.data.path, like=config)
+    table["data"] = section.model_dump(mode="json", exclude_none=True) | {
+        "validation": config.data.validation
+    }
+    if has_decisions(start):
+        table["data"]["trusted"] = {"path": str(start)}
+    table["start"] = {"run": str(start)}
+    for phase in table["phases"]:
+        warm = phase["name"] == "backbone" and len(table["phases"]) > 1
+        phase["epochs"] = 0 if warm else _joined_epochs(phase["epochs"])
+    return table
+
+
+def _set_finetune(table: dict[str, Any], layers: str) -> None:
+    """Train the pretrained network itself, after its head, with the labels as they are corrected."""
+    data, encoder, model = table["data"], table["data"].pop("embed", None), table["model"]
+    if encoder is None:
+        raise ConfigError(f"--finetune {layers}: {FIRST}")
+    side = pixels_of(trainable_encoder(encoder)).side
+    data |= {"size": side, "normalize": "none", "augment": {"pad": side // 16, "crop": side, "flip": True}}
+    args = {"encoder": encoder, "layers": layers, "head": model["name"], "head_args": model["args"]}
+    table["model"] = {"name": FINETUNED, "args": args}
+    rate = {"kind": "cosine", "start": FINETUNE_RATE, "end": 0.0}
+    table["phases"] = [{"name": "finetune", "epochs": FINETUNE_EPOCHS, "learning_rate": rate}]
+    table["train"] |= {"batch_size": 32, "channels_last": True, "precision": "auto"}
+
+
+def _joined_epochs(epochs: int) -> int:
+    """With too few epochs no label could flip."""
+    return min(epochs, max(JOINED_LEAST, math.ceil(JOINED_SHARE * epochs)))
