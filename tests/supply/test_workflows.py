@@ -108,6 +108,6 @@ def test_the_oldest_versions_are_the_lower_bounds(program):
     extras = PROJECT["project"]["optional-dependencies"].items()
     asked = [line for extra, lines in extras if extra not in lock.NOT_INSTALLED for line in lines]
     for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *asked]):
-        (floor,) = [each.version for each in requirement.specifier if each.operator == ">="]
+        (floor,) = [each.version for each in requirement.specifier if each.operator in (">=", "==")]
         found = Version(versions[lock.canonical(requirement.name)])
         assert found.release[: len(Version(floor).release)] == Version(floor).release, requirement
