@@ -15,8 +15,9 @@ from pencil.engine import LabelLearner, LearnedLabels
 from pencil.errors import PencilError
 from pencil.integrations.sklearn import PencilClassifier
 from pencil.methods import CrossEntropy, DivideMix
-from pencil.notebook import Run, Table
+from pencil.notebook import Run
 from pencil.results import VerdictRule
+from pencil.results.table import Table
 from pencil.run import RunDirectory
 from pencil.stores import GivenLabels
 
@@ -26,7 +27,11 @@ def classes(labels: Tensor) -> None:
     assert_type(pencil.CrossEntropy(), CrossEntropy)
     assert_type(pencil.GivenLabels.of(labels), GivenLabels)
     assert_type(pencil.LabelLearner(Pencil(), labels, []), LabelLearner)
-    assert_type(pencil.LearnedLabels(labels, labels, labels), LearnedLabels)
+    assert_type(pencil.LearnedLabels(labels, labels, labels, labels), LearnedLabels)
+    assert_type(pencil.LabelLearner(Pencil(), labels, []).labels().table, Table)
+    assert_type(pencil.LabelLearner(Pencil(), [0, 1, 1], [], trusted=[True, False, False]), LabelLearner)
+    assert_type(pencil.LabelLearner(Pencil(), [[0.5, 0.5], [1.0, 0.0]], []), LabelLearner)
+    assert_type(pencil.GivenLabels.of([0, 1, 1]), GivenLabels)
     assert_type(pencil.LinearSchedule(1.0), LinearSchedule)
     assert_type(pencil.Pencil(), Pencil)
     assert_type(pencil.PencilClassifier(), PencilClassifier)

@@ -15,8 +15,8 @@ import pencil
 from pencil.cli.main import cli
 from pencil.config.toml import to_toml
 from pencil.errors import ConfigError, MissingExtraError, RunError
-from pencil.notebook import Table
 from pencil.presets import preset
+from pencil.results.table import Table
 from support import browser, runs
 
 HOSTILE = ("<script>alert(1)</script>", 'a" onload="x', "b & c", "żółć \u202e\u0007")

@@ -23,3 +23,17 @@ def _escaped(mark: re.Match[str]) -> str:
 def spreadsheet_cell(text: str) -> str:
     """Escape the text for a cell, so that spreadsheets do not treat it as a formula."""
     return printable(f"'{text}" if text.startswith(_FORMULA) else text)
+
+
+def shown(text: str, limit: int = 120) -> str:
+    """Escape a name or an id for display on one line of at most ``limit`` characters."""
+    known = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return clipped(MARKS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", known), limit)
+
+
+def clipped(text: str, limit: int) -> str:
+    """Shorten to ``limit`` characters by cutting the middle, because names often differ at their ends."""
+    if len(text) <= limit:
+        return text
+    tail = (limit - 1) // 3
+    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"

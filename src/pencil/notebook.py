@@ -11,8 +11,7 @@ Everything is read from the run's folder. The data is not opened, and no code th
 from __future__ import annotations
 
 import base64
-import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,56 +24,13 @@ from torch import Tensor
 from pencil.algorithm import TopRows
 from pencil.config import RunConfig
 from pencil.engine import read_metrics
-from pencil.errors import ConfigError, did_you_mean
-from pencil.imports import need
+from pencil.errors import ConfigError
 from pencil.report import Figure, Report, figures, gather
 from pencil.report.page import cards
-from pencil.report.text import shown
 from pencil.report.words import headline
 from pencil.results import DECISIONS, VERDICTS, Judged
+from pencil.results.table import Column, Table, escaped, texts
 from pencil.run import LabelTable, RunDirectory
-
-ROWS_SHOWN = 10
-Column = NDArray[Any]
-
-
-class Table(Mapping[str, Column]):
-    """Columns of equal length: a mapping from names to arrays, which a notebook shows as a table."""
-
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._columns = dict(columns)
-
-    def __getitem__(self, name: str) -> Column:
-        if name not in self._columns:
-            raise KeyError(f"{name!r} is not a column{did_you_mean(name, self._columns)}")
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    @property
-    def num_rows(self) -> int:
-        """The length of every column."""
-        return len(next(iter(self._columns.values()), ()))
-
-    def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` (extra ``pandas``)."""
-        pandas = need("pandas", extra="pandas", purpose="make a data frame")
-        return pandas.DataFrame({name: pandas.Series(each, dtype=each.dtype) for name, each in self.items()})
-
-    def __repr__(self) -> str:
-        return f"Table({self.num_rows:,} rows: {', '.join(self)})"
-
-    def _repr_html_(self) -> str:
-        count = min(self.num_rows, ROWS_SHOWN)
-        head = "".join(f"<th>{_escaped(name)}</th>" for name in self)
-        rows = ("".join(f"<td>{_cell(each[row])}</td>" for each in self.values()) for row in range(count))
-        body = "".join(f"<tr>{cells}</tr>" for cells in rows)
-        more = "" if count == self.num_rows else f"<p>{count} of {self.num_rows:,} rows</p>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 class Run:
@@ -154,11 +110,11 @@ class Run:
         return f"Run({str(self.path)!r}{'' if self.is_finished else ', not finished'})"
 
     def _repr_html_(self) -> str:
-        title = f"<p><strong>Run {_escaped(str(self.path))}</strong></p>"
+        title = f"<p><strong>Run {escaped(str(self.path))}</strong></p>"
         if not self.is_finished:
             words = f"Not finished; {self.metrics.num_rows:,} epochs so far. Continue it with: "
-            return f"{title}<p>{words}<code>{_escaped(self._directory.resume_command)}</code></p>"
-        words = f"<p>{_escaped(headline(self._report))}.</p>"
+            return f"{title}<p>{words}<code>{escaped(self._directory.resume_command)}</code></p>"
+        words = f"<p>{escaped(headline(self._report))}.</p>"
         return f"{title}{words}{_html_of_cards(self._report)}{_html_image(self.figure('verdicts'))}"
 
     @cached_property
@@ -184,7 +140,7 @@ def open_run(path: str | Path) -> Run:
 
 def _html_of_cards(report: Report) -> str:
     rows = (
-        f"<tr><th>{_escaped(name)}</th><td>{_escaped(value)}</td><td>{_escaped(words)}</td></tr>"
+        f"<tr><th>{escaped(name)}</th><td>{escaped(value)}</td><td>{escaped(words)}</td></tr>"
         for name, value, words in cards(report)
     )
     return f"<table><tbody>{''.join(rows)}</tbody></table>"
@@ -193,13 +149,13 @@ def _html_of_cards(report: Report) -> str:
 def _html_image(figure: Figure) -> str:
     """An image tag, because an inline SVG's style would apply to the rest of the notebook."""
     data = base64.b64encode(figure.svg_file().encode()).decode()
-    return f'<img alt="{_escaped(figure.words)}" width="570" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{escaped(figure.words)}" width="570" src="data:image/svg+xml;base64,{data}">'
 
 
 def _label_columns(judged: Judged, class_names: Sequence[str]) -> dict[str, Column]:
     decision = torch.zeros_like(judged.verdict) if judged.decision is None else judged.decision
     return {
-        "id": _texts(judged.ids),
+        "id": texts(judged.ids),
         "given": _named(class_names, judged.given),
         "suggested": _named(class_names, judged.suggested),
         "confidence": judged.confidence.numpy(),
@@ -216,23 +172,9 @@ def _column(values: Sequence[Any]) -> Column:
         whole = all(isinstance(value, int) for value in values)
         numbers = [np.nan if value is None else value for value in values]
         return np.array(numbers, dtype=np.int64 if whole else np.float64)
-    return _texts(values)
-
-
-def _texts(values: Sequence[Any]) -> Column:
-    column = np.empty(len(values), dtype=object)  # texts of fixed width would lose NULs at the end
-    column[:] = values
-    return column
+    return texts(values)
 
 
 def _named(names: Sequence[str], numbers: Tensor) -> Column:
-    column: Column = _texts(names)[numbers.numpy()]
+    column: Column = texts(names)[numbers.numpy()]
     return column
-
-
-def _cell(value: Any) -> str:
-    return _escaped(f"{value:.4g}" if isinstance(value, float | np.floating) else str(value))
-
-
-def _escaped(words: str) -> str:
-    return html.escape(shown(words))

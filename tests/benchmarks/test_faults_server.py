@@ -35,6 +35,7 @@ def test_every_route_and_method_is_in_the_table(faults):
         ("GET", "/api/image/{row}"),
         ("GET", "/api/thumbnail/{row}"),
         ("GET", "/api/text/{row}"),
+        ("GET", "/api/references/{label}"),
     }
     assert {path for (_, path), model in routes.items() if model} == {"/api/next", "/api/decide", "/api/undo"}
 

@@ -30,7 +30,7 @@ def epochs(scores, phase="correction", **values):
 def test_a_lasting_fall_is_drift_and_names_better_features_first():
     alarm = drift(epochs([0.6, 0.7, 0.5, 0.5, 0.49]), held_out=1000)
     assert "fell from 70.0% in epoch 2 to 50.0%" in alarm.words
-    assert alarm.remedy.startswith("use better features: embeddings of a pretrained network")
+    assert alarm.remedy.startswith("use better features: for images or texts, train with --embed")
 
 
 @pytest.mark.parametrize(

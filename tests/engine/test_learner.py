@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pencil.algorithm import Pencil, Phase, start_label_logits, three_phases, updated_label_logits
 from pencil.algorithm.losses import classification_loss, cross_entropy, network_loss
 from pencil.algorithm.schedule import LinearSchedule
-from pencil.engine import LabelLearner
+from pencil.engine import LabelLearner, LearnedLabels
 from pencil.engine.learner import LabelChanges
 from pencil.errors import DataError, NotFiniteError
 from pencil.methods import CrossEntropy
@@ -273,6 +273,26 @@ def test_labels_tell_given_suggested_and_confidence_for_all_rows_or_some():
         assert torch.equal(found.given, LABELS[rows])
         assert torch.equal(found.suggested, belief[rows].argmax(dim=1))
         assert torch.equal(found.confidence, belief[rows].max(dim=1).values)
+        assert torch.equal(found.p_wrong, 1 - belief[rows].gather(1, LABELS[rows][:, None])[:, 0])
+
+
+def test_labels_have_verdicts_columns_and_a_table_for_notebooks():
+    given, suggested = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1, 1, 1])
+    found = LearnedLabels(
+        given, suggested, torch.tensor([0.6, 0.95, 0.5, 0.4]), torch.tensor([0.4, 0.97, 0.9, 0.6])
+    )
+    assert found.verdicts.tolist() == ["keep", "relabel", "review", "review"]
+    assert list(found.table) == ["given", "suggested", "confidence", "p_wrong", "verdict"]
+    assert found._repr_html_().startswith("<p>2 of 4 labels changed</p><table>")
+    frame = pytest.importorskip("pandas") and found.to_pandas()
+    assert frame["verdict"].tolist() == found.verdicts.tolist()
+    assert frame["suggested"].tolist() == [0, 1, 1, 1]
+
+
+def test_cut_rows_have_the_probabilities_of_what_they_represent():
+    learner = correcting(store="top:2")
+    found, belief = learner.labels(), learner.label_distribution(torch.arange(len(LABELS)))
+    assert torch.allclose(found.p_wrong, 1 - belief.gather(1, LABELS[:, None])[:, 0], atol=1e-6)
 
 
 def test_labels_of_more_rows_than_a_chunk_are_all_there(monkeypatch):

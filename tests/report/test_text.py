@@ -2,18 +2,17 @@
 
 import pytest
 
+from pencil.escape import clipped, shown
 from pencil.estimates import Interval
 from pencil.report.text import (
     SPACE,
     between,
-    clipped,
     count,
     listed,
     percent,
     seem_wrong,
     sentence,
     share_of,
-    shown,
 )
 
 

@@ -31,6 +31,7 @@ ROUTES = [
     ("GET", "/api/disagreements"),
     ("GET", "/api/thumbnail/1"),
     ("GET", "/api/text/1"),
+    ("GET", "/api/references/1"),
     ("GET", "/docs"),
     ("GET", "/openapi.json"),
     ("GET", "/anything"),

@@ -33,7 +33,7 @@ LOST = 0.5  # more lost classes than this share are a collapse
 PATIENCE = 3  # evaluated epochs in a row that must all lie below the peak: a single one may be an accident
 FALL = 0.03  # smaller falls of the corrected accuracy do not matter
 REMEDY = (
-    "use better features: embeddings of a pretrained network instead of a small network trained on few images; if the "
+    "use better features: for images or texts, train with --embed on the embeddings of a pretrained network; if the "
     "features are good, use fewer correction epochs or a smaller method.label_rate"
 )
 NOT_FINITE = "is not finite"

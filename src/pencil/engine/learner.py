@@ -4,10 +4,12 @@ The engine's loop uses exactly this object, and so can your own:
 
     learner = LabelLearner(Pencil(), noisy_labels, phases)      # 1
     for epoch in learner.epochs():                              # 2
+        optimizer.param_groups[0]["lr"] = learner.learning_rate
         for images, indices in loader:
             loss = learner.loss(model(images), indices)         # 3
             loss.backward()
             optimizer.step()
+            optimizer.zero_grad()
             learner.step()                                      # 4
     labels = learner.labels()                                   # 5
 """
@@ -44,6 +46,9 @@ from pencil.engine.learner_checks import (
     require_shapes,
 )
 from pencil.errors import ConfigError, DataError, NotFiniteError, PlanWarning
+from pencil.results import VERDICTS, VerdictRule
+from pencil.results.judged import verdicts_of
+from pencil.results.table import Column, Table, texts
 from pencil.stores import Flags, GivenLabels, Labels, RowStore, StoreChoice, rows_at_once
 
 Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
@@ -60,11 +65,38 @@ class LearnedLabels:
         given: (N,) int64, the class that came with the example.
         suggested: (N,) int64, the likeliest class now.
         confidence: (N,) float32, the probability of the suggested class.
+        p_wrong: (N,) float32, the probability that the given class is wrong.
+
+    These probabilities are what the method believes; they are not calibrated as those of ``pencil labels`` are.
     """
 
     given: Tensor
     suggested: Tensor
     confidence: Tensor
+    p_wrong: Tensor
+
+    @property
+    def verdicts(self) -> Column:
+        """(N,) ``keep``, ``relabel`` or ``review``, by the default of ``VerdictRule`` for each row by itself."""
+        least = VerdictRule().row_threshold()
+        found = verdicts_of(self.given, self.suggested, self.confidence, self.p_wrong, least)
+        column: Column = texts(VERDICTS)[found.numpy()]
+        return column
+
+    @property
+    def table(self) -> Table:
+        """Everything as columns, with an entry per row."""
+        names = ("given", "suggested", "confidence", "p_wrong")
+        columns: dict[str, Column] = {name: getattr(self, name).numpy() for name in names}
+        return Table({**columns, "verdict": self.verdicts})
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with the columns of ``table`` (extra ``pandas``)."""
+        return self.table.to_pandas()
+
+    def _repr_html_(self) -> str:
+        changed = int((self.suggested != self.given).sum())
+        return f"<p>{changed:,} of {len(self.given):,} labels changed</p>{self.table._repr_html_()}"
 
 
 @dataclass(frozen=True)
@@ -239,11 +271,17 @@ class LabelLearner:
     def labels(self, indices: Tensor | None = None) -> LearnedLabels:
         """The labels that the run believes in now, of some rows or of all."""
         wanted = torch.arange(len(self.given)) if indices is None else indices
-        best = [self._belief(chunk).max(dim=1) for chunk in wanted.split(self._chunk)]
+        given = self.given.subset(wanted).hard
+        best, known = [], []
+        for places in torch.arange(len(wanted)).split(self._chunk):
+            belief, classes = self._belief(wanted[places]), given[places][:, None]
+            best.append(belief.max(dim=1))
+            known.append(belief.at(classes) if isinstance(belief, TopRows) else belief.gather(1, classes))
         return LearnedLabels(
-            given=self.given.subset(wanted).hard,
+            given=given,
             suggested=torch.cat([each.indices for each in best]).cpu(),
             confidence=torch.cat([each.values for each in best]).cpu(),
+            p_wrong=1 - torch.cat(known)[:, 0].cpu(),
         )
 
     def _of_batch(self, logits: Tensor, indices: Tensor) -> tuple[Tensor, Any, Tensor, Moment]:

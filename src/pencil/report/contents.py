@@ -10,11 +10,12 @@ from typing import Any
 
 from pencil.data import Beside
 from pencil.engine import read_metrics
+from pencil.escape import shown
 from pencil.report.curves import Line
 from pencil.report.findings import LabelCounts, TruthCounts, find
 from pencil.report.matrix import Transition, transition
 from pencil.report.source import Example, Source
-from pencil.report.text import sentence, shown
+from pencil.report.text import sentence
 from pencil.results import Estimates, VerdictRule, alarm_record, alarm_sentence
 from pencil.run import LabelTable, RunDirectory
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pencil.durable import replacing
+from pencil.escape import clipped
 from pencil.imports import need
 from pencil.report.charts.heat import STEPS, cell_number, level
 from pencil.report.contents import Report
@@ -13,7 +14,6 @@ from pencil.report.curves import Curve, curve, share_curves, spans, thinned
 from pencil.report.findings import BINS
 from pencil.report.matrix import MOST_CLASSES
 from pencil.report.tables import class_rows, reliability
-from pencil.report.text import clipped
 
 COLOURS = ("#1a5fb4", "#c4500a", "#00755e", "#8a3d7c")
 DASHES = ("-", "--", "-.", ":")

@@ -11,8 +11,8 @@ from torch import Tensor
 from pencil.data import AttachedInputs, Beside, Examples, Image, as_text, is_text
 from pencil.data import shown as seen
 from pencil.errors import PencilError
+from pencil.escape import shown
 from pencil.report.shortlist import Case
-from pencil.report.text import shown
 from pencil.report.thumbnails import Thumbnail, is_image, thumbnail
 from pencil.run import ChangedDataError, RunDirectory, own_examples, with_originals
 

@@ -1,30 +1,15 @@
-"""Formatting of untrusted text, numbers and sentences."""
+"""Formatting of numbers and sentences."""
 
 from __future__ import annotations
 
 import math
 
-from pencil.escape import MARKS
 from pencil.estimates import Interval
 
 SPACE = "\u00a0"
 """Non-breaking space between a number and its unit."""
 EDGE = 1e-9
 """Tolerance of floats that are meant to be whole."""
-
-
-def shown(text: str, limit: int = 120) -> str:
-    """Escape a name or an id for display on one line of at most ``limit`` characters."""
-    known = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return clipped(MARKS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", known), limit)
-
-
-def clipped(text: str, limit: int) -> str:
-    """Shorten to ``limit`` characters by cutting the middle, because names often differ at their ends."""
-    if len(text) <= limit:
-        return text
-    tail = (limit - 1) // 3
-    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def percent(share: float) -> str:

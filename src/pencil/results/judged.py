@@ -184,7 +184,7 @@ def judge(
     if decided is not None:
         belief = _certain_where(belief, decided.label)
     best, p_wrong = belief.max(dim=1), 1 - _at(belief, known)
-    verdict = _verdicts(known, best.indices, best.values, p_wrong, thresholds)
+    verdict = verdicts_of(known, best.indices, best.values, p_wrong, thresholds)
     verdict = torch.where(verified, KEEP, verdict)
     if decided is not None:
         choice = _VERDICT_OF_DECISION[decided.decision]
@@ -221,7 +221,7 @@ def judge_all(
     return judge(distribution, given, rule.thresholds(counts), ids=ids, trusted=trusted)
 
 
-def _verdicts(
+def verdicts_of(
     given: Tensor, suggested: Tensor, confidence: Tensor, p_wrong: Tensor, thresholds: Tensor | float
 ) -> Tensor:
     """Indices into ``VERDICTS`` (B,), before trusted rows and decisions count."""

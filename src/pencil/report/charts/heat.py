@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pencil.escape import clipped
 from pencil.report.charts.svg import chart, element, hint, rect, text
-from pencil.report.text import clipped
 
 STEPS = (0.002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 """Boundaries between the shades."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pencil.escape import clipped
 from pencil.estimates import Interval
 from pencil.report.charts.lines import marker
 from pencil.report.charts.svg import chart, element, hint, line, text, ticks
-from pencil.report.text import between, clipped, percent, whole_percent
+from pencil.report.text import between, percent, whole_percent
 
 WIDTH = 760.0
 LETTER, LONGEST = 7.0, 26
