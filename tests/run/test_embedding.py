@@ -1,18 +1,24 @@
 """Runs on features of an encoder: the head learns from features, people see originals, and everything continues."""
 
+import os
 import shutil
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from PIL import Image
+from safetensors.torch import load_file
 
+from pencil.cli.main import cli
+from pencil.cli.settings import choose_encoder
 from pencil.config import RunConfig
 from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.review import Review
-from pencil.run import ChangedDataError, evaluate, judged_labels, predict, resume, train
+from pencil.run import ChangedDataError, RunDirectory, evaluate, judged_labels, predict, resume, train
 from support.own_encoder import FILE, MODULE, NAME, SIZE
 
 CLASSES = {"blue": (20, 20, 200), "green": (20, 200, 20), "red": (200, 20, 20)}
@@ -112,7 +118,44 @@ def test_predicting_encodes_new_images(photos, tmp_path):
 
 
 def test_the_model_takes_features(photos, tmp_path):
-    from safetensors.torch import load_file
-
     run = train(config_of(photos), tmp_path / "run")
     assert load_file(run.path / "model.safetensors")["1.weight"].shape == torch.Size([3, SIZE])
+
+
+@pytest.mark.ranks
+def test_ranks_divide_the_rows_and_train_as_one_process_does(photos, tmp_path):
+    one = train(config_of(photos), tmp_path / "one")
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "encoded").unlink()
+    settings = tmp_path / "settings.toml"
+    settings.write_text(config_of(photos).toml())
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "pencil")
+    words = ("train", "--config", str(settings), "--out", str(tmp_path / "two"), "--trust-code", "--quiet")
+    place = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    subprocess.run([sys.executable, *launcher, *words], check=True, timeout=300, env=os.environ | place)
+    two = RunDirectory(tmp_path / "two")
+    weights = [load_file(run.path / "model.safetensors")["1.weight"] for run in (one, two)]
+    torch.testing.assert_close(*weights, atol=1e-4, rtol=1e-4)
+    assert len((tmp_path / "encoded").read_text()) == 3 * ROWS
+
+
+def test_the_encoder_is_chosen_by_the_user_then_by_the_machine(photos, monkeypatch):
+    monkeypatch.setattr("pencil.cli.settings.default_encoder", lambda rows: (f"best for {rows}", "a line"))
+    monkeypatch.delenv("PENCIL_EMBED")
+    path = str(photos)
+    assert choose_encoder(path, None) == ("best for images", "a line")
+    assert choose_encoder(path, "none") == (None, None)
+    assert choose_encoder(path, "mine:encode") == ("mine:encode", None)
+    assert choose_encoder(path, None, "a preset") == (None, None)
+    assert choose_encoder("features.npz", None) == (None, None)
+    monkeypatch.setenv("PENCIL_EMBED", "transformers:/models/vit")
+    assert choose_encoder(path, None) == ("transformers:/models/vit", None)
+    assert choose_encoder("features.npz", None) == (None, None)
+
+
+def test_the_command_trains_on_features_and_takes_code_that_it_names(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "photos", "--embed", NAME, "--out", "run", "--epochs", "1,8,2", "--json", "--quiet"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    assert RunDirectory(tmp_path / "run").config.data.embed == NAME
