@@ -12,7 +12,7 @@ from pencil.errors import ConfigError
 from pencil.models import build_model
 from pencil.presets import GROUPS, PRESETS, choices, describe, preset
 
-DEFAULTS = ["features", "text", "cifar10", "cifar100", "idx", "folder", "manifest", "shards"]
+DEFAULTS = ["features", "text", "table", "cifar10", "cifar100", "idx", "folder", "manifest", "shards"]
 
 # noise, rate in %, learning rate, α, β, λ at the start, λ at the end
 TABLE_1 = [
@@ -57,7 +57,7 @@ def test_a_default_is_for_the_kind_of_data_it_is_named_after(name):
     assert preset(name, "x").data.kind == name
 
 
-@pytest.mark.parametrize("name", [name for name in DEFAULTS if name != "features"])
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if name not in ("features", "text", "table")])
 def test_images_are_trained_at_their_own_size(name):
     config = preset(name, "x")
     assert config.data.augment == Augment(pad=4, crop=None, flip=True)

@@ -39,7 +39,7 @@ class Bar:
 
     def handle(self, event: Event) -> None:
         """Update the bar."""
-        if event.kind in ("check", "embed"):
+        if event.kind in ("data", "check", "embed"):
             say(describe_rows(event))
             return
         if event.kind in ("epoch", "restored"):
@@ -80,7 +80,7 @@ class Lines:
 
     def handle(self, event: Event) -> None:
         """Print an epoch as soon as the next event has the time left."""
-        if event.kind in ("check", "embed"):
+        if event.kind in ("data", "check", "embed"):
             say(describe_rows(event))
         elif event.kind in ("epoch", "restored"):
             self._epoch = event
@@ -98,7 +98,9 @@ class Lines:
 
 
 def describe_rows(event: Event) -> str:
-    """The progress of checking or encoding rows before the run begins."""
+    """How the data is read, or the progress of checking or encoding rows before the run begins."""
+    if event.kind == "data":
+        return str(event.values["words"])
     verb = "checked" if event.kind == "check" else "embedded"
     return f"{verb} {event.values['done']:,} of {event.values['total']:,} rows, {time_left(event)} left"
 

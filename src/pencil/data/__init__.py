@@ -32,6 +32,7 @@ from pencil.data.readers.features import read_features, read_features_alone
 from pencil.data.readers.folder import read_image_folder, read_images_alone
 from pencil.data.readers.idx import read_idx
 from pencil.data.readers.manifest import read_manifest, read_paths_alone
+from pencil.data.readers.records import read_records, read_records_alone
 from pencil.data.readers.texts import read_texts, read_texts_alone
 from pencil.data.sampler import EpochSampler
 from pencil.data.shards import read_shards, write_index
@@ -79,6 +80,8 @@ __all__ = [
     "read_label_file",
     "read_manifest",
     "read_paths_alone",
+    "read_records",
+    "read_records_alone",
     "read_shards",
     "read_texts",
     "read_texts_alone",

@@ -16,6 +16,8 @@ Holds = Literal["manifest", "text", "features", "table"]
 _TEXT_WORDS = 4
 """A column whose cells have this many words on average, most of them different, is a column of texts."""
 _DIFFERENT = 0.5
+_NUMBERS = 2
+"""With more columns of numbers than this, a column of texts is a note beside them, unless its name says otherwise."""
 
 
 def holds(path: Path) -> Holds:
@@ -36,7 +38,9 @@ def _holds(path: Path, _changed: int, _size: int) -> Holds:
         return "manifest"
     if any(_is_list(head, name) for name in named(file.names, "features")):
         return "features"
-    return "text" if text_column(file, head) is not None else "table"
+    numbers = [name for name in file.names if is_numeric(_values(head, name))]
+    found = text_column(file, head)
+    return "text" if found in texts or (found is not None and len(numbers) <= _NUMBERS) else "table"
 
 
 def text_column(file: ColumnFile, head: Sequence[Cells]) -> str | None:

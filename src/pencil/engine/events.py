@@ -14,7 +14,7 @@ from pencil.durable import write_text
 from pencil.engine.metrics import usable_lines
 from pencil.imports import need
 
-Kind = Literal["check", "embed", "begin", "step", "epoch", "restored", "checkpoint", "stopped", "end"]
+Kind = Literal["data", "check", "embed", "begin", "step", "epoch", "restored", "checkpoint", "stopped", "end"]
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,10 @@ class Event:
     """One thing that happened.
 
     Attributes:
-        kind: What: ``check`` (rows looked at before the run), ``embed`` (rows encoded before the run), ``begin``,
-            ``step``, ``epoch`` (with metrics), ``restored`` (a checkpoint kept by name, with the metrics of its epoch),
-            ``checkpoint`` (will be saved now), ``stopped`` (by a signal), ``end``.
+        kind: What: ``data`` (how the data is read, in ``words``), ``check`` (rows looked at before the run), ``embed``
+            (rows encoded before the run), ``begin``, ``step``, ``epoch`` (with metrics), ``restored`` (a checkpoint
+            kept by name, with the metrics of its epoch), ``checkpoint`` (will be saved now), ``stopped`` (by a signal),
+            ``end``.
         step: Optimiser steps taken so far, those that a restore has undone included.
         values: Its details, such as metrics.
     """

@@ -22,6 +22,7 @@ from pencil.kinds.built_in import (
     IdxData,
     ImagesData,
     ShardsData,
+    TableData,
     TextData,
 )
 from pencil.kinds.kind import Kind
@@ -51,6 +52,7 @@ __all__ = [
     "RateNoise",
     "Section",
     "ShardsData",
+    "TableData",
     "TextData",
     "TrustedLabels",
     "kind_of",

@@ -21,12 +21,17 @@ from pencil.data import (
     read_images_alone,
     read_manifest,
     read_paths_alone,
+    read_records,
+    read_records_alone,
     read_shards,
     read_texts,
     read_texts_alone,
 )
 from pencil.data.columns import FOLDERS, SUFFIXES
+from pencil.data.encoding import ColumnEncoding, words
 from pencil.data.readers.cub200 import images_folder
+from pencil.data.readers.records import fit_records
+from pencil.data.readers.texts import texts_in
 from pencil.data.recognise import holds
 from pencil.data.sampler import WINDOW
 from pencil.data.shards import MANIFEST, ShardIndex
@@ -39,7 +44,7 @@ from pencil.kinds.sections import DataSection
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 THUMBNAIL = 32  # pixels; the fingerprint of images that are embedded is taken at this size
 COLUMNS = "names of columns by role (text, path, label, id, ...), if they are not the usual ones"
-COLUMN_KINDS = ("manifest", "text")
+COLUMN_KINDS = ("manifest", "text", "table")
 IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
 
 
@@ -59,6 +64,16 @@ class TextData(DataSection):
 
     kind: Literal["text"]
     columns: dict[str, str] = Field(default_factory=dict, description=COLUMNS)
+
+
+class TableData(DataSection):
+    """Numbers and categories with a label column in a CSV, JSON lines, Parquet or Arrow file."""
+
+    kind: Literal["table"]
+    columns: dict[str, str] = Field(default_factory=dict, description=COLUMNS)
+    encoding: tuple[ColumnEncoding, ...] = Field(
+        default=(), description="how columns become features; fitted to the training rows when a run begins"
+    )
 
 
 class CifarData(DataSection):
@@ -148,6 +163,13 @@ def _manifest(data: ImagesData, path: Path) -> Splits:
     return read_manifest(path, **_sized(data), on_error=data.on_error, columns=data.columns)
 
 
+def _fitted(data: TableData, path: Path) -> TableData:
+    """With the encoding of the columns, fitted to the rows to train on."""
+    if data.encoding:
+        return data
+    return data.model_copy(update={"encoding": fit_records(path, data.columns, data.on_error)})
+
+
 def _shards(data: ShardsData, path: Path) -> Splits:
     return read_shards(
         path,
@@ -203,7 +225,7 @@ BUILT_IN = (
         _manifest,
         suffixes=SUFFIXES,
         signs=FOLDERS,
-        holds=lambda path: holds(path) in ("manifest", "table", "features"),
+        holds=lambda path: holds(path) in ("manifest", "features"),
         read_unlabelled=lambda data, path: read_paths_alone(path, **_sized(data), columns=data.columns),
         preset="manifest",
         any_preset=False,
@@ -224,6 +246,26 @@ BUILT_IN = (
         any_preset=False,
         embeds=lambda _: "texts",
         same_files=COLUMN_KINDS,
+        describe=lambda data, path: (
+            f"texts in the column {texts_in(path, data.columns)!r}; for numbers and categories: --set data.kind=table"
+        ),
+    ),
+    Kind(
+        "table",
+        TableData,
+        lambda data, path: read_records(
+            path, columns=data.columns, encoding=data.encoding, on_error=data.on_error
+        ),
+        suffixes=SUFFIXES,
+        signs=FOLDERS,
+        holds=lambda path: holds(path) == "table",
+        read_unlabelled=lambda data, path: read_records_alone(path, data.columns, data.encoding),
+        preset="table",
+        any_preset=False,
+        same_files=COLUMN_KINDS,
+        resolve=_fitted,
+        resolved=("encoding",),
+        describe=lambda data, _: f"a table with {words(data.encoding)}",
     ),
     Kind(
         "shards",

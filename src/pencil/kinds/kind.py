@@ -35,6 +35,10 @@ class Kind:
         own: Settings that belong to one data set, and not to others that are read in the same way.
         embeds: What its rows are to an encoder, "images" or "texts", from the path of the data; None for features.
         same_files: Other kinds that read the same files; new data is read as the kind that a run was trained on.
+        resolve: Fills in settings that depend on the data, once, when a run begins: ``resolve(settings, path)`` returns
+            the settings to store with the run.
+        resolved: The names of those settings.
+        describe: A line about how the data is read, from the resolved settings and the path.
         originals: The folder that ids are relative to, from the path of the data. None if ids are not files.
         is_code: Whether the path is an import path, and reading runs code.
     """
@@ -54,6 +58,9 @@ class Kind:
     own: Collection[str] = ()
     embeds: Callable[[Path], str | None] = lambda _: None
     same_files: Collection[str] = ()
+    resolve: Callable[[Any, Path], DataSection] | None = None
+    resolved: Collection[str] = ()
+    describe: Callable[[Any, Path], str] | None = None
     originals: Callable[[Path], Path] | None = None
     is_code: bool = False
 

@@ -18,6 +18,7 @@ from pencil.kinds import (
     IdxData,
     ImagesData,
     ShardsData,
+    TableData,
     TextData,
     kind_of,
 )
@@ -40,6 +41,17 @@ def features(path: str) -> RunConfig:
 def text(path: str) -> RunConfig:
     """A linear head on hashed n-grams of texts in a CSV, JSON lines or Parquet file."""
     return features(path).model_copy(update={"data": TextData(kind="text", path=path, embed="ngrams")})
+
+
+def table(path: str) -> RunConfig:
+    """An MLP on the numbers and categories of a CSV, JSON lines or Parquet file."""
+    start = features(path)
+    return start.model_copy(
+        update={
+            "data": TableData(kind="table", path=path),
+            "model": Model(name="mlp", args={"hidden": [128]}),
+        }
+    )
 
 
 def cifar10(path: str) -> RunConfig:
@@ -106,6 +118,7 @@ def _held_out_and_augmented() -> dict[str, Any]:
 PRESETS = {
     "features": features,
     "text": text,
+    "table": table,
     "cifar10": cifar10,
     "cifar100": cifar100,
     "idx": idx,

@@ -46,7 +46,7 @@ from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
 from pencil.run.resolve import resolve
-from pencil.run.sources import Prepared
+from pencil.run.sources import Prepared, describe_data
 
 AFTER_RESTART_SECONDS = 30.0  # under torchrun: time for the replaced process to end
 SKIPPED_LISTED = 1000  # skipped rows listed in the summary, which counts all
@@ -74,6 +74,7 @@ def train(
     directory = RunDirectory.vacant(out)  # checked on all ranks before any rank creates it
     with _ranks(config, directory) as runtime:
         config, prepared = resolve(config, runtime, _reports("check", runtime, listeners))
+        _describe(config, runtime, listeners)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
@@ -171,6 +172,14 @@ def _carry_on(
             _leave_results(config, directory, prepared, loop, weights)
         training.runtime.barrier()  # every rank sees a finished run
     return directory
+
+
+def _describe(config: RunConfig, runtime: Runtime, listeners: Sequence[Listener]) -> None:
+    """Report how the data is read; the main rank reports for all."""
+    words = describe_data(config.data) if runtime.is_main else None
+    if words is not None:
+        for listener in listeners:
+            listener.handle(Event("data", 0, {"words": words}))
 
 
 def _reports(

@@ -2,6 +2,7 @@
 
     store = "auto"       depends on the main rank's free memory
     data.trusted.entry   the newest entry of the review
+    data.encoding        how columns of a table become features, which depends on the training rows
 
 The resolved settings are stored with the run and used whenever it continues.
 """
@@ -18,9 +19,9 @@ from pencil.data import Examples, Inputs
 from pencil.data.checking import Progress
 from pencil.data.extents import SIZES, sampled_extents, typical_side
 from pencil.engine import Runtime
-from pencil.kinds import DataSection
+from pencil.kinds import DataSection, kind_of
 from pencil.run.method import load_method
-from pencil.run.sources import Prepared, prepare_examples
+from pencil.run.sources import Prepared, prepare_examples, resolve_data
 from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import USUAL_K, choose_store, free_memory
 
@@ -38,6 +39,7 @@ def resolve(
         progress: Called with the rows checked so far and all rows, see ``prepare_examples``.
     """
     config = _with_entry(config, runtime)
+    config = config.model_copy(update={"data": resolve_data(config.data)})
     prepared = prepare_examples(config.data, config.seed, progress)
     if runtime.is_main:
         report_shrinking(config.data, prepared.train.inputs)
@@ -66,6 +68,8 @@ def resolves_to(config: RunConfig, kept: RunConfig) -> bool:
     trusted = config.data.trusted
     if trusted is not None and trusted.entry is None and kept.data.trusted is not None:
         config = _at_entry(config, kept.data.trusted.entry)
+    known = {name: getattr(kept.data, name, None) for name in kind_of(config.data).resolved}
+    config = config.model_copy(update={"data": config.data.model_copy(update=known)})
     return kept == config
 
 

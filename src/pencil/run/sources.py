@@ -139,6 +139,21 @@ def read_splits(data: DataSection, progress: Progress = lambda *_: None) -> Spli
         return splits
 
 
+def resolve_data(data: DataSection) -> DataSection:
+    """The settings with those filled in that depend on the data, such as how columns of a table become features."""
+    kind = kind_of(data)
+    if kind.resolve is None:
+        return data
+    with _naming(data) as path:
+        return kind.resolve(data, path)
+
+
+def describe_data(data: DataSection) -> str | None:
+    """A line about how resolved settings read the data; None for data that needs no word."""
+    kind = kind_of(data)
+    return None if kind.describe is None else kind.describe(data, Path(data.path).expanduser())
+
+
 def _report(splits: Splits) -> None:
     if splits.skipped_rows:
         shown = [f"{name}: {reason}" for name, reason in list(splits.skipped_rows.items())[:SHOWN]]

@@ -266,6 +266,8 @@ class Labelled:
     def add(self, cells: Cells) -> Row | None:
         """Take a row; None if something is wrong with it."""
         cells = by_role(cells, self._roles)
+        if str(cells.get("label")).lower() == "nan":
+            cells["label"] = None  # as numpy writes a label that is missing
         self._number += 1
         before = len(self._problems.found)
         row = parse_row(self._number, cells, self._content, None, self._problems)
@@ -275,6 +277,11 @@ class Labelled:
         self._rows.append(replace(row, content=""))  # it is kept elsewhere
         self._ids.append(name)
         return row
+
+    @property
+    def train_rows(self) -> list[int]:
+        """The rows to train on, among those that ``add`` accepted."""
+        return [number for number, row in enumerate(self._rows) if row.split == "train"]
 
     def _id(self, cells: Cells) -> str:
         if "id" not in cells:
@@ -286,13 +293,19 @@ class Labelled:
             self._problems.add(self._number, "id", words)
         return name
 
-    def splits(self, inputs: Inputs, on_error: str) -> Splits:
-        """The examples with these inputs, one for each row that ``add`` accepted."""
-        path = self._problems.path
+    def check(self, on_error: str) -> None:
+        """Raise an error if no row was accepted or, with "error", if one was not."""
         if on_error == "error" or not self._rows:
             self._problems.check()
         if not self._rows:
-            raise DataError(f"{path}: the table has no rows; expected a row per example below the header")
+            raise DataError(
+                f"{self._problems.path}: the table has no rows; expected a row per example below the header"
+            )
+
+    def splits(self, inputs: Inputs, on_error: str) -> Splits:
+        """The examples with these inputs, one for each row that ``add`` accepted."""
+        self.check(on_error)
+        path = self._problems.path
         names = class_names_of(self._rows, self._order)
         if len(names) > max(MOST_CLASSES, len(self._rows) // 2):
             raise DataError(

@@ -113,6 +113,12 @@ def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Un
     return Unlabelled(TextInputs(texts), ids)
 
 
+def texts_in(path: Path, columns: Mapping[str, str] | None = None) -> str:
+    """The column of texts."""
+    roles = _roles(open_columns(path), columns, needs_label=False)
+    return next(name for name, role in roles.items() if role == "text")
+
+
 def _roles(
     file: ColumnFile, columns: Mapping[str, str] | None, *, needs_label: bool = True
 ) -> dict[str, str]:
