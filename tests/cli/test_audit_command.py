@@ -49,6 +49,17 @@ def test_a_sample_is_filled_in_and_certified(pencil, run, right, tmp_path):
     assert done["statements"][0] in verified.stdout
     assert "verified" in verified.stderr
     assert json.loads(pencil("audit", "--verify", certificate, "--json").stdout)["verified"] is True
+    assert pencil("report", run, "--markdown", tmp_path / "r.md").exit_code == 0
+    bound = done["statements"][0]
+    assert (
+        f"An audit of these labels found: {bound[0].upper()}{bound[1:]}." in (tmp_path / "r.md").read_text()
+    )
+
+
+def test_a_report_states_no_bound_before_there_are_answers(pencil, run, tmp_path):
+    pencil("audit", run, "--csv", tmp_path / "s.csv", "--looks", 12, "--seed", 3)
+    assert pencil("report", run, "--markdown", tmp_path / "r.md").exit_code == 0
+    assert "An audit of these labels" not in (tmp_path / "r.md").read_text()
 
 
 def test_letters_and_question_marks_are_answers(pencil, run, tmp_path):

@@ -1,7 +1,7 @@
 """Check a random sample of a run's labels by hand, and certify how many of all of them are wrong."""
 
 from pencil.audit.certificate import CertificateError, verify, write_certificate
-from pencil.audit.findings import findings, sentences, suggested_looks
+from pencil.audit.findings import findings, newest_statements, sentences, suggested_looks
 from pencil.audit.labels import FrozenLabels
 from pencil.audit.page import AuditPage
 from pencil.audit.record import Audit
@@ -18,6 +18,7 @@ __all__ = [
     "begin",
     "current_audit",
     "findings",
+    "newest_statements",
     "read_sheet",
     "recalibrate_run",
     "resumed",

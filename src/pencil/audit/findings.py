@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from pencil.audit.bounds import (
@@ -13,6 +14,7 @@ from pencil.audit.bounds import (
     looks_to_certify,
     most_errors,
 )
+from pencil.audit.log import read_audits
 from pencil.audit.record import Audit, Item
 from pencil.audit.strata import Rate, Stratum, difference_rate, live_rate, stratified_rate
 
@@ -213,3 +215,11 @@ def _count(count: int, what: str) -> str:
 def suggested_looks(size: int, alpha: float, max_error: float) -> int:
     """The smallest sample that certifies ``max_error`` if it has no error."""
     return checks_needed(size, alpha, allowed(size, max_error))
+
+
+def newest_statements(folder: Path) -> list[str]:
+    """What the newest audit of a run states, as sentences; empty without an audit or without answers."""
+    audits = read_audits(folder)
+    if not audits or not audits[-1].answers:
+        return []
+    return bounds_in_words(audits[-1], findings(audits[-1]))

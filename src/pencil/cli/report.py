@@ -60,11 +60,13 @@ def report(
     The report shows which labels seem wrong and with what confidence, the noise by class, the metrics by epoch, the
     surest corrections and the cases to review, with thumbnails if the data are images.
     """
+    from pencil.audit import newest_statements
     from pencil.report import gather, write_figures, write_markdown, write_page
     from pencil.run import RunDirectory
 
     found = gather(
         RunDirectory.open(run),
+        audit=newest_statements(run),
         examples=examples,
         read_data=not no_data,
         changed_data=changed_data,

@@ -27,7 +27,11 @@ from pencil.cli.output import print_json, say
 if TYPE_CHECKING:
     from pencil.review import Review
 
-GOALS = ("clean", "relabel")  # as pencil.review.orders.GOALS, which the command line imports on use only
+GOALS = (
+    "clean",
+    "relabel",
+    "duplicates",
+)  # as in pencil.review.orders, which the command line imports on use only
 
 
 @click.command()
@@ -38,7 +42,8 @@ GOALS = ("clean", "relabel")  # as pencil.review.orders.GOALS, which the command
     default=GOALS[0],
     show_default=True,
     help="clean: rows that nobody reviews keep the given label, so those most likely wrong come first. "
-    "relabel: they take the suggestion, so the least sure suggestions come first.",
+    "relabel: they take the suggestion, so the least sure suggestions come first. "
+    "duplicates: groups of near-identical rows with different labels, a group at a time.",
 )
 @click.option(
     "--second-opinion",
@@ -166,7 +171,7 @@ def _greet(run: Path, url: str, token: str, review: Review, json_: bool) -> None
 
 
 def _expected(goal: str, forecast: dict[str, Any], until: int | None) -> str:
-    errors = "wrong labels" if goal == GOALS[0] else "wrong suggestions"
+    errors = "wrong suggestions" if goal == "relabel" else "wrong labels"
     found = (
         f"the next {forecast['looks']} looks are expected to find about {forecast['expected']:.0f} {errors}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,9 +14,10 @@ from pencil.escape import shown
 from pencil.report.curves import Line
 from pencil.report.findings import LabelCounts, TruthCounts, find
 from pencil.report.matrix import Transition, transition
+from pencil.report.near import Near, near_cases, rows_to_show
 from pencil.report.source import Example, Source
 from pencil.report.text import sentence
-from pencil.results import Estimates, VerdictRule, alarm_record, alarm_sentence
+from pencil.results import Estimates, NearRows, VerdictRule, alarm_record, alarm_sentence
 from pencil.run import LabelTable, RunDirectory
 
 NO_EPOCHS = "No training curves: metrics.jsonl holds no epochs."
@@ -43,6 +44,8 @@ class Report:
         transition: The estimated transition matrix.
         corrections: The most confident of the rows to relabel.
         reviews: The least confident of the rows to review.
+        near: Near-identical rows and outliers; None if the rows were not compared.
+        audit: What an audit of the run's labels found, as sentences.
         notes: What the report leaves out, and why.
     """
 
@@ -62,6 +65,8 @@ class Report:
     transition: Transition
     corrections: list[Example]
     reviews: list[Example]
+    near: Near | None
+    audit: list[str]
     notes: list[str]
 
     @property
@@ -74,6 +79,7 @@ class Report:
             "wrong": asdict(self.estimates.rate),
             "suggested_wrong": asdict(self.estimates.suggested_error),
             "false_relabels": asdict(self.counts.false_relabels.share),
+            **({} if self.near is None else asdict(self.near.counts)),
         }
 
     @property
@@ -96,6 +102,7 @@ def gather(
     changed_data: bool = False,
     max_false_relabels: float | None = None,
     beside: Beside | None = None,
+    audit: Sequence[str] = (),
 ) -> Report:
     """Collect the report of a finished run.
 
@@ -106,16 +113,19 @@ def gather(
         changed_data: Whether to accept data that changed since the run.
         max_false_relabels: Replaces the share of the run's verdict rule.
         beside: Images or texts to show for the rows.
+        audit: What an audit of the labels found, as sentences.
     """
     directory.require_finished()
     source = Source.of(directory, changed_data=changed_data, beside=beside) if read_data else Source()
     table = LabelTable.open(directory, max_false_relabels)
     names = table.class_names
-    found = find(table.chunks(), len(names), examples=examples, truth=source.truth)
-    source = source.checked([*found.corrections, *found.reviews])
+    wanted = rows_to_show(table.near, examples)
+    found = find(table.chunks(), len(names), examples=examples, truth=source.truth, rows=wanted)
+    near = near_cases(table.near, found.asked, examples)
+    source = source.checked([*found.corrections, *found.reviews, *found.asked.values()])
     if source.rows is None:
         found.counts.truth = TruthCounts(len(names))
-    (corrections, reviews), note = source.pictured([found.corrections, found.reviews])
+    (corrections, reviews, *others), note = source.pictured([found.corrections, found.reviews, *near.lists])
     config, lines = directory.config, read_metrics(directory.metrics)
     return Report(
         run=shown(str(directory.path), 1000),
@@ -134,8 +144,16 @@ def gather(
         transition=transition(table.estimates, found.counts),
         corrections=corrections,
         reviews=reviews,
+        near=None if table.near is None else _near(table.near, others),
+        audit=[sentence(shown(words, 2000)) for words in audit],
         notes=[words for words in (note, source.matched, None if lines else NO_EPOCHS) if words is not None],
     )
+
+
+def _near(found: NearRows, examples: list[list[Example]]) -> Near:
+    *groups, far = examples
+    scores = [float(found.outlier[example.case.row]) for example in far]
+    return Near(found.counts, groups, list(zip(far, scores, strict=True)))
 
 
 def alarms_of(estimates: Estimates, summary: Mapping[str, Any]) -> list[str]:

@@ -6,14 +6,14 @@ Memory grows with the number of classes, not with the number of rows. Legend: B 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pencil.estimates import Interval
-from pencil.report.shortlist import Case, Shortlist, least_sure, surest
+from pencil.report.shortlist import Case, Shortlist, case_of, least_sure, surest
 from pencil.results import DROP, KEEP, RELABEL, REVIEW, VERDICTS, Judged
 
 BINS = 20
@@ -203,11 +203,13 @@ class Findings:
         counts: Sums over all rows.
         corrections: The most confident of the rows to relabel.
         reviews: The least confident of the rows to review.
+        asked: The rows that were asked for, by their number.
     """
 
     counts: LabelCounts
     corrections: list[Case]
     reviews: list[Case]
+    asked: dict[int, Case]
 
 
 def find(
@@ -216,15 +218,31 @@ def find(
     *,
     examples: int,
     truth: Tensor | None = None,
+    rows: Collection[int] = (),
 ) -> Findings:
-    """Count all rows and keep ``examples`` rows per list; ``truth`` (N,) are the true classes, if known."""
-    counts = LabelCounts(num_classes)
+    """Count all rows and keep ``examples`` rows per list.
+
+    Args:
+        chunks: A run's labels, beginning with row 0.
+        num_classes: C.
+        examples: How many rows each list has.
+        truth: (N,) the true classes, if known.
+        rows: Further rows to keep.
+    """
+    counts, asked = LabelCounts(num_classes), dict[int, Case]()
     corrections, reviews = Shortlist(RELABEL, examples), Shortlist(REVIEW, examples)
     for judged in chunks:
         counts.add(judged, None if truth is None else truth[judged.first : judged.first + len(judged)])
         corrections.add(judged, surest(judged))
         reviews.add(judged, least_sure(judged))
-    return Findings(counts, corrections.cases(), reviews.cases())
+        asked |= _asked(judged, rows)
+    return Findings(counts, corrections.cases(), reviews.cases(), asked)
+
+
+def _asked(judged: Judged, rows: Collection[int]) -> Iterator[tuple[int, Case]]:
+    for row in rows:
+        if judged.first <= row < judged.first + len(judged):
+            yield row, case_of(judged, row - judged.first)
 
 
 def most_changed(counts: LabelCounts, most: int) -> Tensor:

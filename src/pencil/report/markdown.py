@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pencil.report import words
 from pencil.report.contents import Report
+from pencil.report.near import near_words
 from pencil.report.source import Example
 from pencil.report.tables import class_rows, confusions, estimates
 from pencil.report.text import between, percent
@@ -44,6 +45,7 @@ def markdown(report: Report) -> str:
         _classes(report),
         *_examples("Surest corrections", report.corrections, report),
         *_examples("To review", report.reviews, report),
+        *_near(report),
         "## Made by",
         f"{code(report.command)}, seed {report.settings['seed']}. Again: {code(report.rerun)}",
         *(f"*{escaped(note)}*" for note in report.notes),
@@ -121,6 +123,18 @@ def _classes(report: Report) -> str:
     ]
     head = ["class", "examples", "seem wrong", "95 % interval", "relabel", "review", "most often to"]
     return _with_truth(head, rows, [row.truth for row in found])
+
+
+def _near(report: Report) -> list[str]:
+    if report.near is None:
+        return []
+    rows = [example for group in report.near.groups for example in group]
+    return [
+        "## Near-identical rows and outliers",
+        *map(escaped, near_words(report.near.counts)),
+        *_examples("Near-identical rows with different labels", rows, report),
+        *_examples("Outliers", [example for example, _ in report.near.outliers], report),
+    ]
 
 
 def _examples(title: str, examples: list[Example], report: Report) -> list[str]:

@@ -17,6 +17,7 @@ from pencil.report.contents import Report
 from pencil.report.curves import SHARES, thinned
 from pencil.report.figures import cell_words, figures
 from pencil.report.findings import BINS
+from pencil.report.near import near_words
 from pencil.report.source import Example
 from pencil.report.text import between, count, percent, share_of
 from pencil.results import RELABEL, REVIEW, writing
@@ -52,7 +53,12 @@ def page(report: Report) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "commas": lambda number: f"{number:,}", "between": between}
+    environment.filters |= {
+        "percent": percent,
+        "commas": lambda number: f"{number:,}",
+        "between": between,
+        "class_name": lambda number, names: names[number],
+    }
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(
         report=report,
@@ -93,6 +99,7 @@ def _texts(report: Report) -> dict[str, Any]:
         "totals": tuple(report.counts.totals.values()),
         "packages": packages(report),
         "galleries": galleries(report),
+        "near_words": [] if report.near is None else near_words(report.near.counts),
     }
 
 

@@ -59,7 +59,7 @@ class Shortlist:
         levels = (scores[places] * 100).round().long()
         chances = row_random(0, 0, judged.first + places, 1)[:, 0]
         found = [
-            (int(levels[place]), float(chances[place]), _case(judged, int(places[place])))
+            (int(levels[place]), float(chances[place]), case_of(judged, int(places[place])))
             for place in self._worth_holding(levels, chances).tolist()
         ]
         self._held = heapq.nlargest(self._most, self._held + found, key=lambda held: held[:2])
@@ -85,7 +85,8 @@ class Shortlist:
         return [case for _, case in sorted(ranked, key=lambda pair: pair[0])[: self._size]]
 
 
-def _case(judged: Judged, place: int) -> Case:
+def case_of(judged: Judged, place: int) -> Case:
+    """The row at a place of the chunk."""
     one = torch.tensor([place])
     runner_up, second = runners_up(judged.distribution[one], judged.suggested[one])
     return Case(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pencil.report.contents import Report
 from pencil.report.curves import spans
+from pencil.report.near import near_words
 from pencil.report.text import between, count, listed, percent, seem_wrong, sentence, share_of
 from pencil.results import KEEP, RELABEL, REVIEW, VerdictRule
 
@@ -37,7 +38,7 @@ def headline(report: Report) -> str:
 
 def story(report: Report) -> list[str]:
     """The paragraphs of the summary."""
-    return [_found(report), *_audited(report), *_truth(report), _done(report)]
+    return [_found(report), *_audited(report), *_truth(report), *_near(report), _done(report)]
 
 
 def _found(report: Report) -> str:
@@ -50,14 +51,25 @@ def _found(report: Report) -> str:
 
 
 def _audited(report: Report) -> list[str]:
+    said = [f"An audit of these labels found: {' '.join(report.audit)}"] if report.audit else []
     if not report.recalibrated:
-        return []
+        return said
     share = float(report.counts.bin_sums.sum()) / max(report.counts.rows, 1)
     return [
+        *said,
         "An audit contradicted the estimated probabilities, and verdicts use the corrected ones. By these, "
         f"{percent(share)} of the given labels are wrong. The noise rate, its matrix and the shares by class are "
-        "estimates from before the audit."
+        "estimates from before the audit.",
     ]
+
+
+def _near(report: Report) -> list[str]:
+    """Near-identical rows and outliers, if there are any."""
+    if report.near is None:
+        return []
+    found = report.near.counts
+    some = (found.duplicate_rows, found.outliers, found.test_rows_in_train, found.validation_rows_in_train)
+    return [" ".join(near_words(found))] if any(some) else []
 
 
 def _relabels(report: Report) -> str:
@@ -124,7 +136,18 @@ def about_estimates(report: Report) -> str:
 
 def advice(report: Report) -> list[Advice]:
     """The next steps, most important first."""
-    steps = (_alarms, _nothing_found, _audit, _relabel, _none_in_share, _review, _vanishing, _striking)
+    steps = (
+        _alarms,
+        _nothing_found,
+        _duplicates,
+        _shared,
+        _audit,
+        _relabel,
+        _none_in_share,
+        _review,
+        _vanishing,
+        _striking,
+    )
     return [step for step in (of(report) for of in steps) if step is not None]
 
 
@@ -144,6 +167,23 @@ def _nothing_found(report: Report) -> Advice | None:
         "There is nothing to change. If you expected wrong labels, check a hundred random examples.",
         f"{_command('audit', report)} --what all --looks 100 --csv sample.csv",
     )
+
+
+def _duplicates(report: Report) -> Advice | None:
+    number = 0 if report.near is None else report.near.counts.differing_groups
+    words = (
+        f"Check the {count(number, 'group')} of near-identical rows with different labels: the surest errors."
+    )
+    return Advice(words, f"{_command('review', report)} --goal duplicates") if number else None
+
+
+def _shared(report: Report) -> Advice | None:
+    number = 0 if report.near is None else report.near.counts.test_rows_in_train
+    words = (
+        f"Remove the {count(number, 'test row')} that {_are(number)} also in the training data: with them, the test "
+        "accuracy looks too good."
+    )
+    return Advice(words) if number else None
 
 
 def _audit(report: Report) -> Advice | None:

@@ -6,6 +6,8 @@
 Both orders sort by the chance that a look finds an error, so a reviewer who stops early has found as many errors as
 the probabilities allow.
 
+A third order, ``duplicates``, shows groups of near-identical rows with different labels, the rows of a group together.
+
 Legend: M rows of a review, C classes.
 """
 
@@ -18,10 +20,12 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from pencil.results import KEEP, RELABEL, REVIEW, Judged
+from pencil.results import KEEP, RELABEL, REVIEW, Judged, NearRows
+from pencil.results.neighbours import TRAIN
 
 CLEAN, RELABELLED = "clean", "relabel"
 GOALS = (CLEAN, RELABELLED)
+DUPLICATES = "duplicates"
 DOUBTFUL, ALL = (REVIEW, RELABEL), (REVIEW, RELABEL, KEEP)
 """The verdicts of the rows in a queue."""
 
@@ -44,7 +48,7 @@ class Order:
 
 def chances_of(judged: Judged, goal: str) -> NDArray[np.float32]:
     """(B,) the probability of an error: of the given label, or of the suggested one."""
-    chances = judged.p_wrong if goal == CLEAN else 1 - judged.confidence
+    chances = 1 - judged.confidence if goal == RELABELLED else judged.p_wrong
     found: NDArray[np.float32] = chances.float().numpy()
     return found
 
@@ -70,6 +74,26 @@ def order_by(goal: str, chunks: Iterable[Judged], verdicts: Sequence[int]) -> Or
     order = (-chance).argsort(kind="stable")
     order = order[spread(np.concatenate(pairs)[order])]
     return Order(np.concatenate(rows)[order], chance[order])
+
+
+def order_of_groups(chunks: Iterable[Judged], near: NearRows) -> Order:
+    """The rows of groups with different labels, group by group: those with the likeliest error first.
+
+    Trusted rows are left out, because they were verified before training.
+    """
+    rows, chances, groups = [], [], []
+    differing, numbers = near.has_different_labels(), near.groups[TRAIN]
+    for judged in chunks:
+        span = slice(judged.first, judged.first + len(judged))
+        asked = (differing[span] & ~judged.trusted).numpy()
+        rows.append(judged.first + asked.nonzero()[0])
+        chances.append(chances_of(judged, DUPLICATES)[asked])
+        groups.append(numbers[span].numpy()[asked])
+    row, chance, group = map(np.concatenate, (rows, chances, groups))
+    likeliest = np.zeros(len(near.differing), dtype=np.float32)
+    np.maximum.at(likeliest, group, chance)
+    order = np.lexsort((row, group, -likeliest[group]))
+    return Order(row[order], chance[order])
 
 
 def spread(pairs: NDArray[np.int64]) -> NDArray[np.int64]:

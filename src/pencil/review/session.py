@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache, partial
 from typing import NamedTuple, Protocol
 
 from pencil.data import Beside
-from pencil.errors import ConfigError
+from pencil.errors import ConfigError, RunError
 from pencil.results.audited import AUDITED
 from pencil.results.decisions import FIRST, REVIEW_FILE
 from pencil.results.estimates import ESTIMATES
@@ -27,7 +27,7 @@ from pencil.review.items import (
     looks_until_stop,
 )
 from pencil.review.opinions import SECOND, agreement_of, decided_rows
-from pencil.review.orders import ALL, CLEAN, DOUBTFUL, Order, order_by
+from pencil.review.orders import ALL, CLEAN, DOUBTFUL, DUPLICATES, Order, order_by, order_of_groups
 from pencil.review.pictures import open_pictures
 from pencil.review.queue import LEASE_SECONDS, Part, Queue
 from pencil.review.references import reference_rows
@@ -101,7 +101,8 @@ class Review:
 
     Args:
         directory: The run.
-        goal: What happens to rows that nobody reviews (one of ``GOALS``); decides the order.
+        goal: What happens to rows that nobody reviews (one of ``GOALS``); decides the order. ``DUPLICATES`` shows
+            near-identical rows with different labels instead.
         second_opinion: Show the decided rows again, without the decisions; they stay as they are.
         with_sure: Whether to queue the rows with verdict ``keep`` too, in the same order.
         stop_below: Suggest to stop if the next 100 looks are expected to find fewer errors than this.
@@ -128,6 +129,8 @@ class Review:
         self._stop_below = stop_below
         self._reading = threading.Lock()
         self._table = LabelTable.open(directory, max_false_relabels)
+        if goal == DUPLICATES:
+            _check_compared(directory, self._table)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
         round_ = SECOND if second_opinion else FIRST
@@ -160,6 +163,8 @@ class Review:
 
     def _order(self, verdicts: Sequence[int]) -> Order:
         """The rows by their probabilities without decisions, so that decisions do not change the order."""
+        if self.goal == DUPLICATES and self._table.near is not None:
+            return order_of_groups(self._table.chunks(decided=False), self._table.near)
         return order_by(self.goal, self._table.chunks(decided=False), verdicts)
 
     def _source(self) -> str:
@@ -338,6 +343,19 @@ class Review:
     def _check_label(self, label: int | None) -> None:
         if label is None or not 0 <= label < len(self.class_names):
             raise ConfigError(f"label: {label} is not a class; use 0 to {len(self.class_names) - 1}")
+
+
+def _check_compared(directory: RunDirectory, table: LabelTable) -> None:
+    """Check that there are near-identical rows with different labels."""
+    if table.near is None:
+        raise RunError(
+            f"--goal duplicates: {directory.path} did not look for near-identical rows; use another goal, or train on "
+            "features (pencil train DATA --embed MODEL)"
+        )
+    if not table.near.counts.differing_groups:
+        raise RunError(
+            f"--goal duplicates: {directory.path} has no near-identical rows with different labels; use another goal"
+        )
 
 
 __all__ = ["ACTIONS", "Answer", "Labels", "OvertakenError", "Review", "Seen", "Session"]
