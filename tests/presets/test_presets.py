@@ -57,9 +57,10 @@ def test_a_default_is_for_the_kind_of_data_it_is_named_after(name):
     assert preset(name, "x").data.kind == name
 
 
-@pytest.mark.parametrize("name", [name for name in DEFAULTS if name not in ("features", "text", "table")])
-def test_images_are_trained_at_their_own_size(name):
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "idx", "folder", "manifest", "shards"])
+def test_images_are_trained_at_their_own_size_by_the_fast_network(name):
     config = preset(name, "x")
+    assert config.model.name == "fast"
     assert config.data.augment == Augment(pad=4, crop=None, flip=True)
 
 

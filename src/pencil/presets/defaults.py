@@ -66,7 +66,7 @@ def cifar100(path: str) -> RunConfig:
 
 def idx(path: str) -> RunConfig:
     """MNIST or Fashion-MNIST from scratch."""
-    return _small_images(IdxData(kind="idx", path=path, **_held_out_and_augmented()), "small_cnn")
+    return _small_images(IdxData(kind="idx", path=path, **_held_out_and_augmented()))
 
 
 def folder(path: str) -> RunConfig:
@@ -93,17 +93,17 @@ def _sized(data: ImagesSection) -> ImagesSection:
     return data.model_copy(update={"size": size_for(extents)})
 
 
-def _small_images(data: DataSection, model: str = "preact_resnet20") -> RunConfig:
+def _small_images(data: DataSection) -> RunConfig:
     return RunConfig(
         data=data,
-        model=Model(name=model),
+        model=Model(name="fast"),
         method=Pencil(label_rate=3.0, pull=1.0, entropy_weight=0.8),
         # Labels are corrected by a network whose learning rate has come down: before that it knows far less. L_c is
         # about K = 10 times cross entropy where labels are nearly hard, so the rates after that are small.
         phases=(
-            Phase(name="backbone", epochs=8, learning_rate=CosineSchedule(0.1, 0.001)),
-            Phase(name="correction", epochs=4, learning_rate=0.002),
-            Phase(name="finetune", epochs=3, learning_rate=CosineSchedule(0.004, 0.0)),
+            Phase(name="backbone", epochs=18, learning_rate=CosineSchedule(0.3, 0.003)),
+            Phase(name="correction", epochs=4, learning_rate=0.006),
+            Phase(name="finetune", epochs=3, learning_rate=CosineSchedule(0.012, 0.0)),
         ),
         optimizer=Optimizer(momentum=0.9, weight_decay=5e-4),
         train=Train(batch_size=128, precision="auto", channels_last=True),
