@@ -2,7 +2,6 @@
 
 from pencil.data.attached import AttachedInputs, Beside, attach
 from pencil.data.checking import leave_out_unreadable
-from pencil.data.content import known_keys, row_keys
 from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import (
     DatasetInputs,
@@ -18,6 +17,7 @@ from pencil.data.inputs import (
     is_text,
     shown,
 )
+from pencil.data.keys import known_keys, row_keys
 from pencil.data.label_files import read_label_file, write_label_file
 from pencil.data.label_tables import read_trusted_file
 from pencil.data.loader import fetch_batches

@@ -141,10 +141,12 @@ def content(inputs: Inputs, index: int) -> bytes:
         found: bytes = inputs.content(index)
         return found
     values = inputs.fetch(torch.tensor([index]))[0].contiguous()
-    return (
-        repr((values.dtype, tuple(values.shape))).encode()
-        + values.flatten().view(torch.uint8).numpy().tobytes()
-    )
+    return content_head(values) + values.flatten().view(torch.uint8).numpy().tobytes()
+
+
+def content_head(values: Tensor) -> bytes:
+    """What precedes the bytes of a row's values: equal bytes of another type or shape are other content."""
+    return repr((values.dtype, tuple(values.shape))).encode()
 
 
 def is_text(inputs: Inputs) -> bool:
