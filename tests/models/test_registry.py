@@ -225,3 +225,11 @@ def test_a_torchvision_that_does_not_suit_torch_is_explained(monkeypatch, tmp_pa
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     with pytest.raises(MissingExtraError, match=r"does not load beside this torch .*belong together"):
         build("torchvision:resnet50")
+
+
+@pytest.mark.parametrize("name", ["resnet50", "vit_b_16", "efficientnet_b0"])
+def test_names_of_other_packages_lead_to_them(name):
+    with pytest.raises(
+        ConfigError, match=f"model.name = '{name}' is unknown; write torchvision:{name} or timm:{name}"
+    ):
+        build_model(name, num_classes=2, input_shape=(3, 8, 8))

@@ -20,7 +20,7 @@ from pencil.kinds import (
     RateNoise,
 )
 from pencil.run import noisy_labels, prepare_examples, read_splits
-from pencil.run.noise import noise_matrix
+from pencil.run.noise import describe_noise, noise_matrix
 from pencil.stores import GivenLabels
 
 
@@ -389,3 +389,16 @@ def test_a_source_may_hold_out_rows_of_its_own(points):
         assert len(asked.validation) == len(splits.train) // 2
     finally:
         del sys.modules["held_out_source"]
+
+
+def test_too_few_rows_are_remarked_on(tmp_path):
+    np.savez(tmp_path / "few.npz", X=np.eye(3), y=[0, 1, 0])
+    data = FeaturesData(kind="features", path=str(tmp_path / "few.npz"))
+    with pytest.warns(UserWarning, match=r"few\.npz: 3 rows are too few for 2 classes"):
+        prepare_examples(data, 0)
+
+
+def test_symmetric_noise_says_how_much_it_changes():
+    assert "over 3 classes changes about 20.0 % of the labels" in describe_noise(symmetric(0.3), 3)
+    assert describe_noise(RateNoise(kind="circular", rate=0.3), 3) is None
+    assert describe_noise(None, 3) is None

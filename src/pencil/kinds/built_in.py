@@ -32,6 +32,7 @@ from pencil.data.encoding import ColumnEncoding, words
 from pencil.data.readers.cub200 import images_folder
 from pencil.data.readers.records import fit_records
 from pencil.data.readers.texts import texts_in
+from pencil.data.readers.vectors import read_vectors, read_vectors_alone
 from pencil.data.recognise import holds
 from pencil.data.sampler import WINDOW
 from pencil.data.shards import MANIFEST, ShardIndex
@@ -45,11 +46,12 @@ IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 THUMBNAIL = 32  # pixels; the fingerprint of images that are embedded is taken at this size
 COLUMNS = "names of columns by role (text, path, label, id, ...), if they are not the usual ones"
 COLUMN_KINDS = ("manifest", "text", "table")
+ARRAYS = (".npz", ".npy")
 IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
 
 
 class FeaturesData(DataSection):
-    """Feature arrays, .npz or .npy."""
+    """Feature arrays, .npz or .npy, or a column of lists in a Parquet, Arrow or JSON lines file."""
 
     kind: Literal["features"]
     labels: str | None = Field(default=None, description=".npy of labels, where path is an .npy of features")
@@ -57,6 +59,7 @@ class FeaturesData(DataSection):
         default_factory=dict,
         description="names of the arrays of an .npz by role, if they are not the usual ones",
     )
+    columns: dict[str, str] = Field(default_factory=dict, description=COLUMNS)
 
 
 class TextData(DataSection):
@@ -149,6 +152,8 @@ def _call(data: DatasetData, _: Path) -> Splits:
 
 
 def _features(data: FeaturesData, path: Path) -> Splits:
+    if path.suffix.lower() not in ARRAYS:
+        return read_vectors(path, columns=data.columns, on_error=data.on_error)
     if path.suffix == ".npy" and data.labels is None:
         raise DataError(f"data.labels: missing; {path} holds features alone: --set data.labels=FILE")
     labels = None if data.labels is None else Path(data.labels).expanduser()
@@ -156,6 +161,8 @@ def _features(data: FeaturesData, path: Path) -> Splits:
 
 
 def _features_alone(data: FeaturesData, path: Path) -> Unlabelled | None:
+    if path.suffix.lower() not in ARRAYS:
+        return read_vectors_alone(path, data.columns)
     return read_features_alone(path, data.keys) if data.labels is None else None
 
 
@@ -213,11 +220,14 @@ BUILT_IN = (
         "features",
         FeaturesData,
         _features,
-        suffixes=(".npz", ".npy"),
+        suffixes=(*ARRAYS, *SUFFIXES),
+        signs=FOLDERS,
+        holds=lambda path: path.suffix.lower() in ARRAYS or holds(path) == "features",
         read_unlabelled=_features_alone,
         preset="features",
         any_preset=False,
         own=("labels",),
+        same_files=(*COLUMN_KINDS, "features"),
     ),
     Kind(
         "manifest",
@@ -225,7 +235,7 @@ BUILT_IN = (
         _manifest,
         suffixes=SUFFIXES,
         signs=FOLDERS,
-        holds=lambda path: holds(path) in ("manifest", "features"),
+        holds=lambda path: holds(path) == "manifest",
         read_unlabelled=lambda data, path: read_paths_alone(path, **_sized(data), columns=data.columns),
         preset="manifest",
         any_preset=False,

@@ -133,7 +133,30 @@ def _check_args(name: str, build: Builder, args: Mapping[str, Any], known: Mappi
             raise ConfigError(f"model.args.{arg} = {value!r}: {name} has no such argument; {takes}{hint}")
 
 
+_ELSEWHERE = (
+    *(
+        "resnet",
+        "wide_resnet",
+        "resnext",
+        "efficientnet",
+        "mobilenet",
+        "densenet",
+        "vgg",
+        "convnext",
+        "vit_",
+        "swin",
+    ),
+    *("regnet", "alexnet", "squeezenet", "shufflenet"),
+)
+"""How names of networks begin that other packages have."""
+
+
 def _unknown(name: str) -> str:
-    hint = did_you_mean(name, model_names())
+    elsewhere = next((prefix for prefix in _ELSEWHERE if name.startswith(prefix)), None)
+    hint = (
+        did_you_mean(name, model_names())
+        if elsewhere is None
+        else f"; write torchvision:{name} or timm:{name};"
+    )
     known = ", ".join((*model_names(), "torchvision:NAME", "timm:NAME"))
     return f"model.name = {name!r} is unknown{hint or ';'} known: {known}, or your own package.module:factory"

@@ -44,6 +44,7 @@ from pencil.run.lock import locked
 from pencil.run.method import load_method
 from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
+from pencil.run.noise import describe_noise
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
 from pencil.run.resolve import resolve
 from pencil.run.sources import Prepared, describe_data
@@ -74,7 +75,7 @@ def train(
     directory = RunDirectory.vacant(out)  # checked on all ranks before any rank creates it
     with _ranks(config, directory) as runtime:
         config, prepared = resolve(config, runtime, _reports("check", runtime, listeners))
-        _describe(config, runtime, listeners)
+        _describe(config, prepared.train.num_classes, runtime, listeners)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
         training.policy = policy
@@ -174,10 +175,12 @@ def _carry_on(
     return directory
 
 
-def _describe(config: RunConfig, runtime: Runtime, listeners: Sequence[Listener]) -> None:
-    """Report how the data is read; the main rank reports for all."""
-    words = describe_data(config.data) if runtime.is_main else None
-    if words is not None:
+def _describe(config: RunConfig, classes: int, runtime: Runtime, listeners: Sequence[Listener]) -> None:
+    """Report how the data is read and what noise does to it; the main rank reports for all."""
+    lines = (
+        (describe_data(config.data), describe_noise(config.data.noise, classes)) if runtime.is_main else ()
+    )
+    for words in filter(None, lines):
         for listener in listeners:
             listener.handle(Event("data", 0, {"words": words}))
 

@@ -43,6 +43,17 @@ def _corrupted(train: Examples, noise: RateNoise | MatrixNoise, seed: int) -> Te
     return transition_noise(labels, _matrix(noise, classes), generator)
 
 
+def describe_noise(noise: Noise | None, classes: int) -> str | None:
+    """A line for noise that changes fewer labels than its rate: the label that it draws may be the right one."""
+    if not isinstance(noise, RateNoise) or noise.kind != "symmetric" or not noise.rate:
+        return None
+    changed = noise.rate * (classes - 1) / classes
+    return (
+        f"symmetric noise of {100 * noise.rate:.4g} % over {classes} classes changes about {100 * changed:.1f} % of "
+        "the labels: each class is drawn equally often, the right one too"
+    )
+
+
 def noise_matrix(noise: Noise, train: Examples) -> Tensor:
     """T (C, C) of configured noise: its own matrix, or the observed one for noise from a file or by instance."""
     if not isinstance(noise, LabelFile) and noise.kind != "instance":

@@ -27,6 +27,7 @@ from pencil.stores import GivenLabels
 
 # Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
 LIMIT, VALIDATION, PER_CLASS = 2, 3, 4  # 1 is the noise
+LEAST_PER_CLASS = 2  # rows, below which a warning says that there are too few
 SHOWN = 5  # rows that cannot be read, in one message
 
 
@@ -63,8 +64,7 @@ def prepare_examples(data: DataSection, seed: int, progress: Progress = lambda *
     """
     splits = read_splits(data, progress)
     train = splits.train
-    if train.num_classes < 2:
-        raise DataError(f"data.path: {data.path} has one class only; give data with at least two")
+    _check_classes(train, data)
     if data.noise is not None:
         train = train.with_labels(noisy_labels(train, data.noise, seed))
     if data.per_class is not None:
@@ -86,6 +86,16 @@ def prepare_examples(data: DataSection, seed: int, progress: Progress = lambda *
         )
     kept, out = order[held:].sort().values, order[:held].sort().values
     return Prepared(_to_learn(train.subset(kept), data), train.subset(out), splits.test, splits)
+
+
+def _check_classes(train: Examples, data: DataSection) -> None:
+    if train.num_classes < 2:
+        raise DataError(f"data.path: {data.path} has one class only; give data with at least two")
+    if len(train) < LEAST_PER_CLASS * train.num_classes:
+        warnings.warn(
+            f"{data.path}: {len(train)} rows are too few for {train.num_classes} classes to find wrong labels",
+            stacklevel=4,
+        )
 
 
 def _to_learn(train: Examples, data: DataSection) -> Examples:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from pencil.data import Image, shown
 from pencil.data.readers.features import read_features
 from pencil.errors import DataError
 
@@ -166,11 +167,19 @@ def test_a_column_of_labels_is_a_list(save):
     assert read_features(save(X=FEAT, y=LABELS[:, None])).train.labels.values.tolist() == LABELS.tolist()
 
 
-def test_classes_numbered_from_1_are_remarked_on(save):
-    with pytest.warns(
-        UserWarning, match="no row has class 0; if the classes are numbered from 1, subtract 1"
-    ):
-        assert read_features(save(X=FEAT, y=np.array([1, 2, 3, 1]))).train.num_classes == 4
+def test_classes_numbered_from_1_are_renumbered(save):
+    with pytest.warns(UserWarning, match="no row has a class below 1; the classes are 1 to 3"):
+        train = read_features(save(X=FEAT, y=np.array([1, 2, 3, 1]))).train
+    assert train.class_names == ("1", "2", "3")
+    assert train.labels.values.tolist() == [0, 1, 2, 0]
+
+
+def test_pictures_without_channels_are_images(save):
+    pictures = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)
+    with pytest.warns(UserWarning, match=r"\(4, 8, 8\) are read as grey images.*model.name=small_cnn"):
+        train = read_features(save(X=pictures, y=LABELS)).train
+    assert isinstance(shown(train.inputs, 0), Image)
+    assert train.inputs.fetch(torch.tensor([1])).shape == (1, 1, 8, 8)
 
 
 def test_rows_that_are_not_finite_are_left_out_on_request(save):

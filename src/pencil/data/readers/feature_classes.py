@@ -61,12 +61,14 @@ def _numbered(arrays: Arrays, roles: Sequence[str], path: Path) -> tuple[str, ..
     rows = sum(arrays[role].shape[0] for role in roles if arrays[role].ndim)
     counts = [_class_count(arrays[role], role, rows, path) for role in roles]
     hard = [arrays[role] for role in roles if arrays[role].ndim == 1 and arrays[role].size]
-    if hard and min(labels.min() for labels in hard) > 0:
+    first = int(min(labels.min() for labels in hard)) if hard and len(hard) == len(roles) else 0
+    if first > 0:
         warnings.warn(
-            f"{path}: no row has class 0; if the classes are numbered from 1, subtract 1 from the labels",
+            f"{path}: no row has a class below {first}; the classes are {first} to {max(counts) - 1}",
             stacklevel=4,
         )
-    return tuple(map(str, range(max(counts))))
+        arrays |= {role: arrays[role] - first for role in roles}
+    return tuple(map(str, range(first, max(counts))))
 
 
 def _class_count(labels: NDArray[Any], role: str, rows: int, path: Path) -> int:

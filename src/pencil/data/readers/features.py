@@ -5,6 +5,7 @@ N: rows. D: features. C: classes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,8 @@ FEATURE_ROLES: Mapping[str, tuple[str, ...]] = {
 _LABELLED = ("labels", "test_features", "test_labels", "is_train")
 """Roles that only a labelled data set has."""
 
+_LEAST_SIDE = 8
+"""Smaller arrays are not pictures."""
 _BLOCK = 65536
 """Rows checked at once, so that a mapped file larger than memory is never held whole."""
 
@@ -209,7 +212,19 @@ def _features(arrays: Arrays, split: str, path: Path) -> Tensor:
     if values.is_complex():
         raise DataError(f"{path}: {split}features are complex numbers; save real ones")
     _check_finite(values, f"{path}: {split}features")
-    return values
+    return _as_images(values, f"{path}: {split}features")
+
+
+def _as_images(values: Tensor, what: str) -> Tensor:
+    """Arrays (N, H, W) of pictures as images with one channel; others as they are."""
+    if values.dim() != 3 or min(values.shape[1:]) < _LEAST_SIDE:
+        return values
+    warnings.warn(
+        f"{what} {tuple(values.shape)} are read as grey images, and each pixel is a feature; for a network for images: "
+        "--set model.name=small_cnn",
+        stacklevel=5,
+    )
+    return values[:, None]
 
 
 def _ids(arrays: Arrays, split: str, rows: int, path: Path) -> Sequence[str]:
