@@ -72,7 +72,7 @@ def shelf(tmp_path_factory) -> Path:
 
 
 def _train_run(folder: Path) -> None:
-    words = "--set model.name=linear --set data.size=8 --set data.augment={} --set train.precision=fp32 --epochs 1,6,1"
+    words = "--set model.name=linear --set data.size=16 --set data.augment={} --set train.precision=fp32 --epochs 1,6,1"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         result = CliRunner().invoke(cli, ["train", "DATA", "--out", "RUN", "--quiet", *words.split()])

