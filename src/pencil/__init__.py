@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pencil.config import RunConfig
     from pencil.engine import LabelLearner, LearnedLabels
     from pencil.errors import PencilError
+    from pencil.frames import train
     from pencil.integrations.sklearn import PencilClassifier as PencilClassifier
     from pencil.methods import CrossEntropy
     from pencil.notebook import Run, open_run
     from pencil.results import VerdictRule
-    from pencil.run import train
     from pencil.stores import GivenLabels
 
 __all__ = [
@@ -71,7 +71,7 @@ _MODULES = {
     "flip_certificates": "pencil.algorithm",
     "open_run": "pencil.notebook",
     "three_phases": "pencil.algorithm",
-    "train": "pencil.run",
+    "train": "pencil.frames",
 }
 
 

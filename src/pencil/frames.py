@@ -1,0 +1,135 @@
+"""Train from Python on data as it is at hand: a file, a data frame of pandas or polars, a Hugging Face data set.
+
+    run = pencil.train(frame, "runs/first", text="question", label="kind")
+
+Rows in memory are written into the run's folder as JSON lines, so that report, review and resume can read them again.
+No package is imported for it: a data frame brings its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pencil.config import RunConfig, assign
+from pencil.durable import make_folder
+from pencil.engine import Listener, Policy
+from pencil.errors import DataError
+from pencil.run import RunDirectory
+from pencil.run import train as train_config_of_run
+
+ROWS = "rows.jsonl"
+
+
+def train(
+    data: Any,
+    out: str | Path,
+    listeners: Sequence[Listener] = (),
+    *,
+    label: str | None = None,
+    text: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    embed: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    policy: Policy | None = None,
+) -> RunDirectory:
+    """Train a new run, from the first step to the last or to a signal.
+
+    Args:
+        data: All settings as a ``RunConfig``; or a path, a pandas or polars data frame, a Hugging Face ``Dataset`` or
+            ``DatasetDict``, with settings that suit it.
+        out: The folder for the run; it must not contain one.
+        listeners: Receive the events of training.
+        label: The column of labels, if its name does not say so.
+        text: The column of texts, if its name does not say so.
+        columns: Other columns by role: ``id``, ``split``, ``trusted``, ``features``, ``path``.
+        embed: The encoder for images or texts; see ``pencil train --embed``.
+        settings: Other settings by name, such as ``{"seed": 1, "train.batch_size": 64}``.
+        policy: Decides at the end of each epoch how the run continues; see ``pencil.engine.policy``.
+    """
+    if isinstance(data, RunConfig):
+        return train_config_of_run(data, out, listeners, policy=policy)
+    # Here, because settings that suit the data come from the command line, which the library does not import.
+    from pencil.cli.settings import choose_encoder, train_config
+
+    named = {**(columns or {}), **({"label": label} if label else {}), **({"text": text} if text else {})}
+    path = str(data) if isinstance(data, str | Path) else str(write_rows(data, Path(out)))
+    kind = ("data.kind=text",) if text else ()
+    config = train_config(
+        path, None, None, embed=choose_encoder(path, embed, settings=kind)[0], settings=kind
+    )
+    table = config.table()
+    for name, value in {
+        **{f"data.columns.{role}": name for role, name in named.items()},
+        **(settings or {}),
+    }.items():
+        assign(table, name, value)
+    return train_config_of_run(RunConfig.of(table), out, listeners, policy=policy)
+
+
+def write_rows(data: Any, out: Path) -> Path:
+    """Write rows in memory into the folder of a run, one JSON object a line; returns the absolute path."""
+    RunDirectory.vacant(out)
+    make_folder(out)
+    path = (out / ROWS).absolute()
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows_of(data):
+            file.write(json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n")
+    return path
+
+
+def rows_of(data: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data frame or data set by column, with plain values."""
+    if isinstance(data, Mapping) and all(hasattr(part, "column_names") for part in data.values()):
+        for split, part in data.items():
+            yield from ({**row, "split": str(split)} for row in rows_of(part))
+        return
+    for row in _rows(data):
+        yield {str(name): _plain(value, str(name)) for name, value in row.items()}
+
+
+def _rows(data: Any) -> Iterable[Mapping[Any, Any]]:
+    if hasattr(data, "iter_rows"):  # polars
+        found: Iterable[Mapping[Any, Any]] = data.iter_rows(named=True)
+        return found
+    if hasattr(data, "itertuples"):  # pandas
+        names = list(data.columns)
+        return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
+    if hasattr(data, "column_names") and hasattr(data, "features"):  # datasets
+        return _named_classes(data)
+    raise DataError(
+        f"data is a {type(data).__name__}; give a path, a RunConfig, a pandas or polars data frame, or a Hugging Face "
+        "Dataset"
+    )
+
+
+def _named_classes(data: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Hugging Face data set, with class names in place of numbers."""
+    classes = {name: kind.names for name, kind in data.features.items() if hasattr(kind, "names")}
+    for row in data:
+        named = {
+            name: None if row[name] is None or row[name] < 0 else names[row[name]]
+            for name, names in classes.items()
+        }
+        yield {**row, **named}
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A value that JSON has; a number that is not finite is missing."""
+    if hasattr(value, "tolist"):  # numpy's numbers and arrays
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(each, name) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, bytes | dict) or hasattr(value, "getbands"):
+        raise DataError(
+            f"column {name!r} holds {type(value).__name__}; save images as files and give their paths, or leave it out"
+        )
+    text = str(value)
+    return None if text in ("NaT", "<NA>") else text

@@ -1,0 +1,84 @@
+"""Data frames and data sets go into ``pencil.train`` as they are."""
+
+import numpy as np
+import pytest
+
+import pencil
+from pencil.data import Text, shown
+from pencil.errors import DataError
+from pencil.frames import rows_of
+from pencil.run import rows_to_show
+
+QUICK = {
+    f"phases.{name}.epochs": count for name, count in (("backbone", 1), ("correction", 6), ("finetune", 1))
+}
+TEXTS = [f"{start} number {row}" for row in range(12) for start in ("who was", "where is")]
+KINDS = ["person", "place"] * 12
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENCIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PENCIL_EMBED", "none")
+
+
+def test_a_pandas_frame_of_texts(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"words": TEXTS, "kind": KINDS, "length": [len(text) for text in TEXTS]})
+    run = pencil.train(frame, tmp_path / "run", text="words", label="kind", settings={"seed": 3, **QUICK})
+    assert (run.config.data.kind, run.config.data.embed, run.config.seed) == ("text", "ngrams", 3)
+    assert shown(rows_to_show(run).train.inputs, 1) == Text("where is number 0")
+    assert pencil.open_run(run.path).class_names == ("person", "place")
+
+
+def test_a_pandas_frame_of_numbers_and_categories(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    number = np.where(np.arange(24) == 5, np.nan, np.arange(24) % 2 + 0.1 * (np.arange(24) % 5))
+    town = pandas.Categorical(["Oslo", "Lima"] * 12)
+    when = pandas.to_datetime(["2020-01-01", None] * 12)
+    frame = pandas.DataFrame({"number": number, "town": town, "when": when, "target": KINDS})
+    run = pencil.train(frame, tmp_path / "run", settings=QUICK)
+    used = {each.name: each for each in run.config.data.encoding}
+    assert used["number"].missing
+    assert used["town"].values == ("Lima", "Oslo")
+    assert used["when"].values == ("2020-01-01 00:00:00",)
+
+
+def test_a_hugging_face_data_set_with_splits(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    label = datasets.ClassLabel(names=["place", "person"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": label})
+    whole = datasets.Dataset.from_dict({"text": TEXTS, "label": [1, 0] * 12}, features=features)
+    parts = datasets.DatasetDict({"train": whole.select(range(20)), "test": whole.select(range(20, 24))})
+    run = pencil.train(parts, tmp_path / "run", settings=QUICK)
+    prepared = rows_to_show(run)
+    assert (len(prepared.train), len(prepared.test)) == (20, 4)
+    assert prepared.train.class_names[int(prepared.train.labels.hard[0])] == "person"
+    assert "test_accuracy" in run.summary["last"]
+
+
+def test_a_path_and_settings_still_work(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.eye(20), y=np.arange(20) % 2)
+    run = pencil.train(tmp_path / "x.npz", tmp_path / "run", settings=QUICK)
+    again = pencil.train(run.config, tmp_path / "again")
+    assert again.config == run.config
+
+
+class Frame:
+    """As much of a polars data frame as is read."""
+
+    def iter_rows(self, *, named):
+        assert named
+        return iter([{"a": 1, "b": [1.0, float("nan")], "c": None}])
+
+
+def test_rows_have_plain_values():
+    assert list(rows_of(Frame())) == [{"a": 1, "b": [1.0, None], "c": None}]
+
+
+def test_what_is_no_data_is_refused(tmp_path):
+    with pytest.raises(DataError, match="data is a list; give a path, a RunConfig, a pandas"):
+        pencil.train([1, 2], tmp_path / "run")
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(DataError, match="column 'image' holds bytes; save images as files"):
+        pencil.train(pandas.DataFrame({"image": [b"x"], "label": ["a"]}), tmp_path / "run")
