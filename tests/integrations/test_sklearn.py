@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pencil import CosineSchedule, CrossEntropy, PencilError
-from pencil.integrations.sklearn import PencilClassifier
+from pencil.estimates import Alarm
+from pencil.integrations.sklearn import PencilClassifier, _alarms
 from pencil.methods import CoTeaching
 from pencil.presets import preset
 
@@ -73,6 +75,15 @@ def test_distribution_confidence_and_verdicts_tell_the_same_story(points):
     assert not same[relabelled].any()
     assert (1 - classifier.confidence_[relabelled]).mean() <= classifier.max_false_relabels
     assert classifier.noise_.rate.low <= classifier.noise_.rate.value <= classifier.noise_.rate.high
+
+
+def test_alarms_are_those_of_the_estimates_and_of_too_many_changes(points):
+    assert few().fit(points.values, points.true).alarms_ == []
+    noise = few().fit(points.values, points.noisy).noise_
+    doubtful = replace(noise, alarms=(Alarm("matrix", "the matrix is unclear", "use better features"),))
+    assert _alarms(doubtful, 0, 200) == ["the matrix is unclear. Remedy: use better features"]
+    (changed,) = _alarms(noise, 190, 200)
+    assert changed.startswith("95.0% of the labels were changed, but at most ")
 
 
 def test_no_share_of_errors_means_no_relabels(points):

@@ -24,11 +24,13 @@ from pencil.config import RunConfig
 from pencil.config.schema import Model
 from pencil.data import Examples, RowNumbers, Splits
 from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
+from pencil.estimates import NoiseEstimate
 from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
 from pencil.methods import Method
 from pencil.presets import preset
-from pencil.results import VERDICTS, judge_all
+from pencil.results import VERDICTS, alarm_record, alarm_sentence, judge_all
+from pencil.results.summary import too_many_changes
 from pencil.run.build import build_training
 from pencil.run.network import Make
 from pencil.run.posterior import Posterior, PosteriorOfTraining
@@ -79,6 +81,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.VerdictRule``. Trusted rows are kept.
         learned_distribution_: (N, C) float32, y^d, the labels that the method learned with the network; not calibrated.
         noise_: The estimated noise of ``y``, a ``pencil.estimates.NoiseEstimate``: rates, transition matrix, alarms.
+        alarms_: Reasons not to trust the estimates or the learned labels, with their remedies, as a list of sentences.
         network_: The trained ``torch.nn.Module``.
     """
 
@@ -238,6 +241,8 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.corrected_labels_ = self.classes_[judged.suggested.numpy()]
         self.verdicts_ = np.array(VERDICTS)[judged.verdict.numpy()]
         self.noise_ = posterior.noise
+        changed = int((self.learned_distribution_.argmax(1) != given.hard.numpy()).sum())
+        self.alarms_ = _alarms(posterior.noise, changed, len(place))
         self.network_ = training.backbone.cpu().eval()
         self._preparation = replace(training.preparation, device=torch.device("cpu"))
         self._shape = shape
@@ -257,6 +262,13 @@ class ArrayInputs:
         batch = self.values[indices.numpy()]
         known = batch.dtype in (np.float16, np.float32, np.float64)
         return torch.from_numpy(batch if known else batch.astype(np.float32))
+
+
+def _alarms(noise: NoiseEstimate, changed: int, rows: int) -> list[str]:
+    """The alarms of the estimates, and whether the method changed more labels than they allow."""
+    late = too_many_changes(changed, rows, None if noise.alarms else noise.rate.high)
+    alarms = [*noise.alarms, *([] if late is None else [late])]
+    return [alarm_sentence(alarm_record(alarm)) for alarm in alarms]
 
 
 class _Lines(Listener):
