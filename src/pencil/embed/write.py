@@ -33,6 +33,7 @@ from pencil.imports import need
 PART_ROWS = 8192
 GROUP_ROWS = 1024
 """Rows of a Parquet row group, which is read whole."""
+INDEX_WORKERS = 4  # shards read at once
 POLL_SECONDS = 0.2
 SETTINGS = "embed.json"
 Rows = Examples | Unlabelled
@@ -154,7 +155,8 @@ def embed_rows(
 
 def join_parts(output: Output, waiting: Callable[[int], None] = lambda _: None) -> Path:
     """Wait for the parts of all ranks, then finish; ``waiting`` is called with the number that is missing."""
-    while missing := [part for part in output.parts if not output.path(part).exists()]:
+    missing = output.parts
+    while missing := [part for part in missing if not output.path(part).exists()]:
         waiting(len(missing))
         time.sleep(POLL_SECONDS)
     return output.finish()
@@ -312,7 +314,7 @@ class ShardOutput(Output):
                 split: [str(self.path(part)) for part in self.parts if part.split == split]
                 for split in self.splits
             }
-            write_index(shards, self.index)
+            write_index(shards, self.index, workers=INDEX_WORKERS)
         return self.index
 
 
