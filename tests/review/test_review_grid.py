@@ -197,7 +197,7 @@ def test_help_opens_and_no_key_decides_behind_it(opened):
 
 
 def test_an_empty_search_lists_all_classes_and_chooses_none_by_itself(opened):
-    server, page = opened(classes=250, images=False)
+    server, page = opened(rows=1500, classes=250, images=False)
     page.press("/")
     page.until("document.getElementById('found').children.length === 250")
     extent = page.browser.execute_script(

@@ -382,3 +382,22 @@ def test_a_run_that_is_not_finished_is_refused(run):
     (run / "summary.json").unlink()
     with pytest.raises(RunError, match="is not finished; continue it with: pencil resume"):
         cli(["review", str(run), "--port", "0"], standalone_mode=False)
+
+
+def test_texts_named_on_the_command_line_are_shown_and_their_matches_counted(
+    serve, people, make_run, tmp_path
+):
+    run = make_run(tmp_path / "features", images=False)
+    (tmp_path / "texts.jsonl").write_text(
+        "".join(f'{{"id": "row {row}", "text": "<b>{row}"}}\n' for row in range(60))
+    )
+    server = serve(run, "--port", "0", "--texts", str(tmp_path / "texts.jsonl"))
+    ann = people(server, "Ann")
+    assert ann.web.get("/api/start").json()["texts"]
+    assert ann.web.get("/api/text/7").json() == {"text": "<b>7"}
+    assert ann.web.get("/api/references/0").json()["rows"]
+    refused = ann.web.get("/api/references/99")
+    assert (refused.status_code, refused.json()["error"]) == (400, "label: 99 is not a class; use 0 to 3")
+    code, said = server.end(signal.SIGINT)
+    assert code == 0
+    assert f"--texts {tmp_path / 'texts.jsonl'}: 60 of 60 rows match by id" in said
