@@ -26,7 +26,7 @@ def test_what_is_written_is_read(tmp_path):
 
 def test_of_a_large_matrix_the_largest_entries_are_kept(tmp_path):
     matrix = torch.rand(60, 60, generator=torch.Generator().manual_seed(0))
-    found = Estimates.of(noise_of(matrix, 60), "first epoch", "top:8")
+    found = Estimates.of(noise_of(matrix, 60), "early epoch", "top:8")
     assert len(found.pairs) == MOST_PAIRS
     values = [entry[2] for entry in found.pairs]
     assert values == sorted(values, reverse=True)

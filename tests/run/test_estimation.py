@@ -3,16 +3,19 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
 import torch
 
+from pencil.algorithm import three_phases
 from pencil.config import RunConfig
 from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
+from pencil.run.posterior import early_epoch
 
 NOISE = {"kind": "symmetric", "rate": 0.3}
 
@@ -53,12 +56,47 @@ def test_the_posterior_does_not_depend_on_the_training(make_config, tmp_path):
     assert posterior(longer) == posterior(shorter)
 
 
-def test_images_use_the_network_after_its_first_epoch(manifest, tmp_path):
-    short, long = (
-        train(images(manifest, epochs), tmp_path / str(epochs)) for epochs in ((1, 0, 0), (1, 3, 1))
-    )
-    assert LabelTable.open(long).estimates.source == "first epoch"
-    assert posterior(short) == posterior(long)
+@pytest.mark.parametrize(("backbone", "epoch"), [(0, 1), (1, 1), (4, 1), (5, 2), (8, 2), (18, 5), (70, 18)])
+def test_features_are_used_after_a_quarter_of_the_backbone_phase(backbone, epoch):
+    assert early_epoch(three_phases(backbone, 3, 2, learning_rate=0.1, finetune_rate=0.1)) == epoch
+
+
+def test_images_use_the_network_early_in_training(manifest, tmp_path):
+    constant = images(manifest).table()
+    for phase in constant["phases"]:
+        phase["learning_rate"] = 0.01
+
+    def trained(*epochs):
+        for phase, count in zip(constant["phases"], epochs, strict=True):
+            phase["epochs"] = count
+        return train(RunConfig.of(constant), tmp_path / str(epochs))
+
+    short, long, longer = trained(5, 0, 0), trained(8, 3, 1), trained(9, 0, 0)
+    assert LabelTable.open(long).estimates.source == "early epoch"
+    assert posterior(short) == posterior(long)  # both after two epochs
+    assert posterior(longer) != posterior(long)  # after three
+
+
+class StopAfter:
+    """Stops a run by a signal."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def handle(self, event):
+        if event.kind == "step" and event.step == self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("step", [3, 5, 6, 7])
+def test_a_run_of_images_that_is_stopped_has_the_same_posterior(manifest, tmp_path, step):
+    whole = train(images(manifest, (8, 1, 0)), tmp_path / "whole")  # three steps an epoch, features after six
+    stopped = train(images(manifest, (8, 1, 0)), tmp_path / "stopped", (StopAfter(step),))
+    assert not stopped.is_finished
+    assert posterior(resume(stopped.path)) == posterior(whole)
 
 
 @pytest.mark.parametrize("kind", ["vectors", "images"])

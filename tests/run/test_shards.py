@@ -69,6 +69,7 @@ SETTINGS = [
         "train.workers=2",
     ),
     *("--set", "data.validation=0.0", "--set", "train.batch_size=24", "--set", "checkpoint.steps=2"),
+    *("--set", "phases.backbone.learning_rate=0.1", "--set", "phases.correction.learning_rate=0.002"),
 ]
 
 
@@ -146,7 +147,7 @@ def test_a_shard_is_opened_by_one_worker_of_one_rank_but_for_the_one_that_two_ra
     ranks = {shard: {rank for rank, _ in found} for shard, found in readers.items()}
     shared = [shard for shard, found in ranks.items() if len(found) > 1]
     assert len(shared) <= 1
-    passes = EPOCHS + 1  # each has workers of its own; the last one is for features after the first epoch
+    passes = EPOCHS + 1  # each has workers of its own; the last one is for features early in training
     for shard, found in readers.items():
         assert len(found) == passes * len(ranks[shard]), shard
     assert len({reader for found in readers.values() for reader in found}) == passes * 4

@@ -223,8 +223,8 @@ class Loop:
         totals = progress.tally.of_all_ranks(job.runtime)
         progress.changed = totals.changed if totals.moved else progress.changed
         metrics = self._metrics(epochs, totals)
-        if epochs == 1 and job.after_first_epoch is not None:
-            job.after_first_epoch()
+        if job.after_epoch is not None:
+            job.after_epoch(epochs)
         progress.end_epoch()
         if self._policy is None or progress.course is None:
             self._emit("epoch", **metrics)

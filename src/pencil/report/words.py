@@ -17,7 +17,7 @@ STRIKING = 0.5
 """Share of wrong labels above which a class is mentioned."""
 SOURCES = {
     "inputs": "the inputs",
-    "first epoch": "the network's features after its first epoch",
+    "early epoch": "the network's features early in training",
     "last epoch": "the network's features after its last epoch",
 }
 

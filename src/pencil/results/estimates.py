@@ -20,7 +20,7 @@ MOST_PAIRS = 2000
 """Entries of the transition matrix that are kept, besides its diagonal."""
 DIGITS = 6
 
-Source = Literal["inputs", "first epoch", "last epoch"]
+Source = Literal["inputs", "early epoch", "last epoch"]
 """The features that the posterior was computed from: the inputs, or those of the network after an epoch."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Entry = tuple[int, int, Share, Share, Share]

@@ -18,29 +18,31 @@ LATE = Alarm(
     "late_features",
     "the probabilities come from the features of the trained network, which has seen the given labels many times, so "
     "wrong labels look right",
-    "train the run again from the start; resume keeps what was computed after the first epoch",
+    "train the run again from the start; resume keeps what was computed early in training",
 )
 
 
 class Estimation:
-    """The posterior of a run: from the network's features after the first epoch, or from inputs that are vectors.
+    """The posterior of a run: from the network's features early in training, or from inputs that are vectors.
 
     Every rank takes part in every call. A run that is stopped and resumed computes the same posterior: it depends on
-    the data and, for network features, on the weights after the first epoch.
+    the data and, for network features, on the weights at that time.
     """
 
     def __init__(self, config: RunConfig, directory: RunDirectory, training: Training) -> None:
         self._directory, self._training = directory, training
         learner = training.learner
         choice = store_of_posterior(config, learner.method, learner.num_classes)
-        self._posterior = PosteriorOfTraining(training, choice, directory.path, self._write_early)
+        self._posterior = PosteriorOfTraining(
+            training, choice, directory.path, self._write_early, config.phases
+        )
         self._found: Posterior | None = None
 
     def begin(self, step: int) -> None:
         """Before the loop continues at ``step``: let alarms use the estimates that are known.
 
-        Those from the inputs are computed now instead of at the end. Those from the network's features are read if the
-        first epoch is done.
+        Those from the inputs are computed now instead of at the end. Those from the network's features are read if
+        they are written.
         """
         job = self._training
         if not job.watches:
@@ -48,11 +50,11 @@ class Estimation:
         if self._posterior.from_inputs:
             self._found = self._posterior.found()
             self._tell_alarms(self._found.noise, self._found)
-        elif step >= job.sampler.steps and self._is_written_for_all():
+        elif step >= self._posterior.epoch * job.sampler.steps and self._is_written_for_all():
             self._tell_alarms(read_estimates(self._directory.path, job.learner.num_classes))
 
     def finish(self) -> None:
-        """Write the posterior unless that was done after the first epoch."""
+        """Write the posterior unless that was done early in training."""
         if self._posterior.from_inputs or not self._is_written_for_all():
             self._write(self._found or self._posterior.found())
 

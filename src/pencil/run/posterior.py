@@ -2,20 +2,20 @@
 
 Inputs that are vectors are features already: the posterior depends on data and given labels alone. It is computed
 before training if alarms use it, otherwise when training ends. For other inputs, such as images, it is computed from
-the network's features after the first epoch: later the network has learned the given labels by heart, and its features
-would confirm them.
+the network's features after a quarter of the backbone phase. Before that the features say little; later the network has
+learned the given labels by heart, and its features would confirm them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Rows, TopRows
+from pencil.algorithm import Phase, Rows, TopRows
 from pencil.config import RunConfig
 from pencil.data import Inputs
 from pencil.engine import Training, network_features
@@ -26,6 +26,7 @@ from pencil.stores import DenseStore, RowStore, StoreChoice, choose_store, free_
 from pencil.stores.choice import USUAL_K
 
 BATCH = 4096
+EARLY = 4  # the part of the backbone phase after which a network's features are used
 WHOLE = 1000  # classes up to which a method without rows gets whole rows of the posterior
 
 
@@ -57,6 +58,12 @@ def is_vector(inputs: Inputs) -> bool:
     return first.dim() == 2 and first.is_floating_point()
 
 
+def early_epoch(phases: Sequence[Phase]) -> int:
+    """The number of epochs after which the network's features are used: a quarter of the backbone phase, at least 1."""
+    backbone = sum(phase.epochs for phase in phases if phase.name == "backbone")
+    return max(1, -(-backbone // EARLY))
+
+
 class PosteriorOfTraining:
     """Computes the posterior of a training at the right moment. Every rank takes part.
 
@@ -64,8 +71,8 @@ class PosteriorOfTraining:
         training: The training, before its loop runs.
         choice: The store for the rows.
         folder: Where mapped files go; None for the system's folder of temporary files.
-        after_first_epoch: Receives the posterior from the network's features after the first epoch; by default it is
-            kept in memory.
+        take: Receives the posterior from the network's features; by default it is kept in memory.
+        phases: The plan that the run began with; by default the training's.
     """
 
     def __init__(
@@ -73,14 +80,16 @@ class PosteriorOfTraining:
         training: Training,
         choice: StoreChoice,
         folder: Path | None = None,
-        after_first_epoch: Callable[[Posterior], None] | None = None,
+        take: Callable[[Posterior], None] | None = None,
+        phases: Sequence[Phase] | None = None,
     ) -> None:
         self._training, self._choice, self._folder = training, choice, folder
-        self._take = after_first_epoch or self._keep
+        self._take = take or self._keep
         self._kept: Posterior | None = None
+        self.epoch = early_epoch(training.learner.phases if phases is None else phases)
         self.from_inputs = has_vectors(training)
         if not self.from_inputs:
-            training.after_first_epoch = lambda: self._take(self.of_network("first epoch"))
+            training.after_epoch = self._after_epoch
 
     def found(self) -> Posterior:
         """The posterior when training has ended."""
@@ -91,6 +100,10 @@ class PosteriorOfTraining:
     def of_network(self, source: Source) -> Posterior:
         """From the network's features as they are now."""
         return posterior_of_network(self._training, source, self._choice, self._folder)
+
+    def _after_epoch(self, epochs: int) -> None:
+        if epochs == self.epoch:
+            self._take(self.of_network("early epoch"))
 
     def _keep(self, posterior: Posterior) -> None:
         self._kept = posterior
