@@ -1,0 +1,60 @@
+"""The data people have, by the commands that people type: image files, text, a table, photos of all sizes, new rows.
+
+    python benchmarks/real_data.py --json            about fifteen minutes on two cores
+    python benchmarks/real_data.py --json --quick    about two minutes: fewer rows, nothing kept
+    python benchmarks/real_data.py --only text       one part; may be repeated
+
+Needs PENCIL_DATA and ``pip install 'pencil-labels[embed]'``. Each part writes files as a user has them, runs ``pencil``
+as a user would, and compares labels and predictions with the truth, which no command sees. Results are kept in
+benchmarks/results/real_data.json. The parts are in ``real_data_parts``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from common import data_folder, finish
+from duplicates import FILE, figures
+from real_data_parts import Commands, folder, photos, table, text
+
+RESULTS = Path(__file__).parent / "results" / "real_data.json"
+PARTS = ("folder", "text", "table", "photos", "duplicates")
+
+
+def main() -> None:
+    """Measure the parts that are asked for, then print the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer rows; nothing is kept")
+    parser.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
+    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; all by default")
+    arguments = parser.parse_args()
+    data_folder()
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() and not arguments.quick else {}
+    for part in arguments.only or PARTS:
+        found = measured(part, quick=arguments.quick)
+        print(json.dumps({part: found}), file=sys.stderr, flush=True)
+        kept |= found
+        if not arguments.quick:
+            RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    finish(kept, as_json=arguments.json)
+
+
+def measured(part: str, *, quick: bool) -> dict[str, float]:
+    """The figures of one part, with a cache of features of its own."""
+    if part == "duplicates":
+        return figures(data_folder() / FILE, quick=quick)
+    with tempfile.TemporaryDirectory(prefix="real-data-") as place:
+        os.environ["PENCIL_CACHE"] = str(Path(place) / "cache")
+        commands = Commands(Path(place))
+        return {"folder": folder, "text": text, "table": table, "photos": photos}[part](commands, quick=quick)
+
+
+if __name__ == "__main__":
+    main()
