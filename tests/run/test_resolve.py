@@ -36,7 +36,8 @@ def photos(tmp_path):
     image = pytest.importorskip("PIL.Image")
     for number, name in enumerate(("cat", "dog", "owl", "cow")):
         (tmp_path / "photos" / name).mkdir(parents=True)
-        image.new("RGB", (300 + number, 200)).save(tmp_path / "photos" / name / "1.png")
+        for copy in range(10):
+            image.new("RGB", (300 + number, 200)).save(tmp_path / "photos" / name / f"{copy}.png")
     table = preset("folder", str(tmp_path / "photos")).table()
 
     def config(**data):
@@ -58,5 +59,6 @@ def test_sizes_for_large_networks_encoders_and_small_images_are_not(photos, tmp_
     image = pytest.importorskip("PIL.Image")
     for name in ("cat", "dog"):
         (tmp_path / "small" / name).mkdir(parents=True)
-        image.new("RGB", (150, 150)).save(tmp_path / "small" / name / "1.png")
+        for copy in range(10):
+            image.new("RGB", (150, 150)).save(tmp_path / "small" / name / f"{copy}.png")
     resolve(photos(**data), RUNTIME)  # a warning would be an error
