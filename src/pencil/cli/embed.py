@@ -56,7 +56,7 @@ def embed(
     json_: bool,
     quiet: bool,
 ) -> None:
-    """Write the features of DATA by a pretrained network, to train on them later.
+    """Write features of DATA by a pretrained network.
 
     MODEL is transformers:NAME_OR_FOLDER, sentence-transformers:NAME_OR_FOLDER, timm:NAME, torchvision:NAME, onnx:FILE,
     efficientnet_lite0, minilm, or module:function. If the command is stopped, start it again: it continues. Under
