@@ -19,7 +19,8 @@ from pencil.kinds import (
     MatrixNoise,
     RateNoise,
 )
-from pencil.run import noisy_labels, prepare_examples, read_splits
+from pencil.presets import preset
+from pencil.run import noisy_labels, prepare_examples, read_splits, rows_to_show, train
 from pencil.run.noise import describe_noise, noise_matrix
 from pencil.stores import GivenLabels
 
@@ -391,11 +392,12 @@ def test_a_source_may_hold_out_rows_of_its_own(points):
         del sys.modules["held_out_source"]
 
 
-def test_too_few_rows_are_remarked_on(tmp_path):
+def test_too_few_rows_are_remarked_on_when_a_run_begins_and_not_when_it_is_shown(tmp_path):
     np.savez(tmp_path / "few.npz", X=np.eye(3), y=[0, 1, 0])
-    data = FeaturesData(kind="features", path=str(tmp_path / "few.npz"))
+    config = preset("features", str(tmp_path / "few.npz"))
     with pytest.warns(UserWarning, match=r"few\.npz: 3 rows are too few for 2 classes"):
-        prepare_examples(data, 0)
+        run = train(config, tmp_path / "run")
+    assert len(rows_to_show(run).train) == 3
 
 
 def test_symmetric_noise_says_how_much_it_changes():

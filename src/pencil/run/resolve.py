@@ -21,7 +21,7 @@ from pencil.data.extents import SIZES, sampled_extents, typical_side
 from pencil.engine import Runtime
 from pencil.kinds import DataSection, kind_of
 from pencil.run.method import load_method
-from pencil.run.sources import Prepared, prepare_examples, resolve_data
+from pencil.run.sources import Prepared, prepare_examples, resolve_data, warn_of_few_rows
 from pencil.run.trusted import is_run, newest_entry
 from pencil.stores import USUAL_K, choose_store, free_memory
 
@@ -43,6 +43,7 @@ def resolve(
     prepared = prepare_examples(config.data, config.seed, progress)
     if runtime.is_main:
         report_shrinking(config.data, prepared.train.inputs)
+        warn_of_few_rows(prepared.train, config.data.path)
     return _with_store(config, prepared.train, runtime), prepared
 
 

@@ -91,10 +91,14 @@ def prepare_examples(data: DataSection, seed: int, progress: Progress = lambda *
 def _check_classes(train: Examples, data: DataSection) -> None:
     if train.num_classes < 2:
         raise DataError(f"data.path: {data.path} has one class only; give data with at least two")
+
+
+def warn_of_few_rows(train: Examples, path: str) -> None:
+    """Warn where a run begins with fewer rows than can show which labels are wrong."""
     if len(train) < LEAST_PER_CLASS * train.num_classes:
         warnings.warn(
-            f"{data.path}: {len(train)} rows are too few for {train.num_classes} classes to find wrong labels",
-            stacklevel=4,
+            f"{path}: {len(train)} rows are too few for {train.num_classes} classes to find wrong labels",
+            stacklevel=3,
         )
 
 
