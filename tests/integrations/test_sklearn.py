@@ -29,9 +29,10 @@ pytestmark = pytest.mark.slow
 
 FEW = (2, 9, 2)
 EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": (
+    f"check_sample_weight_equivalence_on_{kind}_data": (
         "batches are drawn from the rows, so a row of weight 2 is not two rows, nor one of weight 0 none"
     )
+    for kind in ("dense", "sparse")
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
 from pencil.estimates import NoiseEstimate
 from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
+from pencil.integrations.sklearn_inputs import ArrayInputs, fit_transform, narrowed
 from pencil.methods import Method
 from pencil.presets import preset
 from pencil.results import VERDICTS, alarm_record, alarm_sentence, judge_all
@@ -133,14 +134,20 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Train on inputs (N, D), or (N, ...) for a module, and their noisy labels (N,).
 
         Args:
-            X: The inputs.
+            X: The inputs: an array, a sparse matrix, texts (N,), or a data frame, also with categories and missing
+                values. Texts become hashed n-grams; more than 2,048 sparse columns are hashed to that many.
             y: The labels: numbers or strings.
             sample_weight: (N,) the weight of each row in the network's loss, in any unit; a row of weight 0 does not
                 train the network, but still gets a label.
             trusted: (N,) bool, rows whose label is verified and never changes.
         """
         check_parameters(self.get_params(deep=False))
-        inputs, labels = validation.validate_data(self, X, y, allow_nd=self.module is not None)
+        self._transform = fit_transform(X)
+        X = X if self._transform is None else self._transform(X)
+        inputs, labels = validation.validate_data(
+            self, X, y, allow_nd=self.module is not None, accept_sparse="csr"
+        )
+        inputs = narrowed(inputs, warn=True)
         multiclass.check_classification_targets(labels)
         self.classes_, numbered = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
@@ -151,10 +158,19 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._keep(*self._train(_examples(inputs, given), weights), tuple(inputs.shape[1:]))
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
         """(N, C), the probability of each of ``classes_``."""
         validation.check_is_fitted(self)
-        inputs = validation.validate_data(self, X, reset=False, allow_nd=self.module is not None)
+        X = X if self._transform is None else self._transform(X)
+        inputs = validation.validate_data(
+            self, X, reset=False, allow_nd=self.module is not None, accept_sparse="csr"
+        )
+        inputs = narrowed(inputs, warn=False)
         if inputs.shape[1:] != self._shape:
             raise InputError(
                 f"X: one input is {inputs.shape[1:]}, but fit saw {self._shape}; predict on inputs like those"
@@ -162,7 +178,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         runtime = Runtime.alone(self.device)
         network = runtime.place(self.network_)
         preparation = replace(self._preparation, device=runtime.device)
-        seen = predictions(network, ArrayInputs(inputs), torch.arange(len(inputs)), preparation, runtime)
+        seen = predictions(network, ArrayInputs(inputs), torch.arange(inputs.shape[0]), preparation, runtime)
         return np.concatenate([probabilities.numpy() for _, probabilities in seen])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -246,22 +262,6 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.network_ = training.backbone.cpu().eval()
         self._preparation = replace(training.preparation, device=torch.device("cpu"))
         self._shape = shape
-
-
-@dataclass(frozen=True)
-class ArrayInputs:
-    """Inputs (N, ...) in a NumPy array of any numeric type, which may be memory-mapped and read-only."""
-
-    values: NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def fetch(self, indices: Tensor) -> Tensor:
-        """Copies of the rows numbered ``indices``, as floats."""
-        batch = self.values[indices.numpy()]
-        known = batch.dtype in (np.float16, np.float32, np.float64)
-        return torch.from_numpy(batch if known else batch.astype(np.float32))
 
 
 def _alarms(noise: NoiseEstimate, changed: int, rows: int) -> list[str]:
