@@ -78,8 +78,8 @@ def test_an_unknown_setting_in_a_nested_table_too(path, value, field, meant):
         (
             {"data.coarse": True},
             "data.coarse: unknown setting; known: "
-            "augment, ceiling, embed, keys, kind, labels, limit, noise, normalize, on_error, path, per_class, trusted, "
-            "validation",
+            "augment, ceiling, columns, embed, keys, kind, labels, limit, noise, normalize, on_error, path, per_class, "
+            "trusted, validation",
         ),
         ({"method": {"name": "cross_entropy", "pull": 1.0}}, "method.pull: unknown setting; known: name"),
         (
@@ -185,7 +185,8 @@ def test_a_missing_setting_of_a_phase_is_named_by_number():
         (
             "data.kind",
             "zzz",
-            "known: cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, python, shards",
+            "known: cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, python, shards, table, "
+            "text",
         ),
         ("method.name", "pencl", "did you mean 'pencil'?"),
         (
@@ -208,8 +209,8 @@ def test_an_unknown_kind_is_told_the_known_ones(field, value, hint):
     [
         (
             {"data.kind": ABSENT},
-            "data.kind: missing; use cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, python "
-            "or shards",
+            "data.kind: missing; use cifar10, cifar100, clothing1m, cub200, features, folder, idx, manifest, "
+            "python, shards, table or text",
         ),
         ({"method.name": ABSENT}, f"method.name: missing; use {', '.join(METHODS[:-1])} or {METHODS[-1]}"),
         (
