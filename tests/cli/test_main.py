@@ -61,7 +61,8 @@ def test_training_tells_the_result_on_stdout_and_what_is_next_on_stderr(pencil, 
     )
     pairs = dict(line.split("  ", 1) for line in lines)
     assert list(pairs) == ["run", "test accuracy", "labels correct", "seconds"]
-    progress, following = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
+    noise, progress, *_, following = result.stderr.splitlines()
+    assert noise.startswith("symmetric noise of 20 % over 3 classes changes about 13.3 % of the labels")
     assert progress.startswith("backbone    epoch 1  test ")
     assert progress.endswith(" left")
     place = f"'{tmp_path / 'a run'}'"
