@@ -19,6 +19,7 @@ from pencil.embed.network import Batch, FrozenNetwork, frozen_network
 from pencil.embed.preprocess import Preprocessing, as_picture
 from pencil.errors import ConfigError, MissingExtraError
 from pencil.imports import need
+from pencil.models.external import load_package
 
 LITE0_SIZE = 224
 
@@ -144,13 +145,7 @@ def _drop_last_layer(network: nn.Module, name: str) -> None:
 
 
 def _package(package: str) -> Any:
-    try:
-        return need(package, extra=package, purpose=f"embed with {package}:NAME")
-    except RuntimeError as error:  # torchvision beside another torch than it was built for fails in this way
-        raise MissingExtraError(
-            f"{package} is installed but does not load beside this torch ({error}); install builds of torch "
-            "and torchvision that belong together, both for the CPU or both for the same CUDA"
-        ) from error
+    return load_package(package, purpose=f"embed with {package}:NAME")
 
 
 def _downloaded(name: str, build: Callable[[], Any]) -> Any:

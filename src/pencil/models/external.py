@@ -85,8 +85,13 @@ def image_channels(label: str, input_shape: tuple[int, ...]) -> int:
 
 
 def _load(package: str) -> ModuleType:
+    return load_package(package, purpose=f"build the network of model.name = '{package}:...'")
+
+
+def load_package(package: str, *, purpose: str) -> ModuleType:
+    """Import torchvision or timm; ``purpose`` ends the sentence "... is needed to"."""
     try:
-        return need(package, extra=package, purpose=f"build the network of model.name = '{package}:...'")
+        return need(package, extra=package, purpose=purpose)
     except RuntimeError as error:  # torchvision beside another torch than it was built for fails in this way
         raise MissingExtraError(
             f"{package} is installed but does not load beside this torch ({error}); install builds of torch "
