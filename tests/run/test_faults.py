@@ -66,10 +66,10 @@ def test_a_disk_that_fills_while_results_are_written_leaves_an_unfinished_run(
     assert_same(out, undisturbed)
 
 
-def _save_labels(*words):
+def _save_labels(*words, **named):
     from pencil.results import save_labels
 
-    save_labels(*words)
+    save_labels(*words, **named)
 
 
 def test_too_few_descriptors_for_loader_workers_end_in_a_line_before_any_is_started(

@@ -88,15 +88,15 @@ def data_section(
     path: str, settings: tuple[str, ...] = (), *, like: RunConfig | None = None, noise: str | None = None
 ) -> DataSection:
     """The section for the data at ``path``, with its kind recognised and the reading options of the run ``like``."""
-    kind = recognise(path)
+    kind = _kind(path, settings)
     if like is not None and like.data.kind in kind.same_files:
         kind = kind_of(like.data)
     if like is not None and like.data.kind in (kind.name, *kind.like):
         table = like.table()
         table["data"] |= {"kind": kind.name, "path": path, "noise": None, "validation": 0.0}
         table["data"] |= {"limit": None, "per_class": None, "trusted": None}
-        for own in kind_of(like.data).own:
-            table["data"].pop(own, None)
+        left_out = {*kind_of(like.data).own, *(table["data"].keys() - kind.section.model_fields.keys())}
+        table["data"] = {name: value for name, value in table["data"].items() if name not in left_out}
     else:
         table = _preset_table(_own_preset(kind, path) or "features", kind, path)
     if noise is not None:
@@ -153,7 +153,7 @@ def _base_table(
 
 def _kind(data: str, settings: tuple[str, ...]) -> Kind:
     """The kind of data that --set data.kind=NAME names, otherwise the one that is recognised."""
-    named = dict(map(parse_assignment, settings)).get("data.kind")
+    named = {key.removeprefix("data."): value for key, value in map(parse_assignment, settings)}.get("kind")
     return kinds()[named] if isinstance(named, str) and named in kinds() else recognise(data)
 
 
