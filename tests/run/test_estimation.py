@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -16,6 +15,7 @@ from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
 from pencil.run.posterior import early_epoch
+from support.stopping import StopAfter
 
 NOISE = {"kind": "symmetric", "rate": 0.3}
 
@@ -75,20 +75,6 @@ def test_images_use_the_network_early_in_training(manifest, tmp_path):
     assert LabelTable.open(long).estimates.source == "early epoch"
     assert posterior(short) == posterior(long)  # both after two epochs
     assert posterior(longer) != posterior(long)  # after three
-
-
-class StopAfter:
-    """Stops a run by a signal."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def handle(self, event):
-        if event.kind == "step" and event.step == self.step:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    def close(self):
-        pass
 
 
 @pytest.mark.parametrize("step", [3, 5, 6, 7])

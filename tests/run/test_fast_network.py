@@ -1,7 +1,6 @@
 """The fast network in a run: what its whitening is computed from, alike on resume, when loaded and on ranks."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -16,22 +15,9 @@ from pencil.presets import preset
 from pencil.run import prepare_examples, resume, train
 from pencil.run.build import build_training
 from pencil.run.network import build_network, build_preparation, trained_network
+from support.stopping import StopAfter
 
 RUNTIME = Runtime(device=torch.device("cpu"))
-
-
-class StopAfter:
-    """Stops a run by a signal in mid-epoch."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def handle(self, event):
-        if event.kind == "step" and event.step == self.step:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    def close(self):
-        pass
 
 
 @pytest.fixture

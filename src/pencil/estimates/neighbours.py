@@ -229,7 +229,8 @@ def _smallest(table: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     width = table.shape[1] // _GROUP * _GROUP
     if width < 4 * k * _GROUP:
-        return tuple(table.topk(k, largest=False))  # type: ignore[return-value]  # torch's named tuple
+        values, places = table.topk(k, largest=False)
+        return values, places
     groups = table[:, :width].view(len(table), -1, _GROUP)
     best = groups.amin(2).topk(k, largest=False).indices
     places = (best[:, :, None] * _GROUP + torch.arange(_GROUP)).flatten(1)
