@@ -40,3 +40,17 @@ def test_near_copies_are_found_and_far_ones_are_not(duplicates, features):
 def test_the_quick_figures_name_the_share_that_was_found(duplicates, features):
     found = duplicates.figures(features, quick=True)
     assert set(found) == {"duplicates_found_percent", "duplicates_others"}
+
+
+def test_generated_copies_are_found_among_all_rows(duplicates):
+    found = duplicates.compared(3000, 64)
+    assert (found["rows"], found["features"], found["planted"]) == (3000, 64, 3)
+    assert (found["found_percent"], found["others"]) == (100.0, 0)
+    assert found["nearest_found_percent"] == 100.0  # this many rows are compared exactly
+
+
+def test_generated_copies_come_last_and_are_near_their_originals(duplicates):
+    values, originals = duplicates.generated(2000, 8)
+    apart = (values[-len(originals) :] - values[originals]).abs() / values.std(0)
+    assert len(originals) == 2
+    assert 0.03 < float(apart.mean()) < 0.2
