@@ -2,10 +2,18 @@
 
     python benchmarks/reproduction.py --write docs/reproduction.md
     python benchmarks/reproduction.py --check docs/reproduction.md
-    python benchmarks/reproduction.py --record RUN --where "one A100"      # adds a finished run of one of the commands
+    python benchmarks/reproduction.py --record RUN --where "one A100"      # adds a run of one of the commands
 
 The paper's figures come from reproduction.toml beside this file, ours from results/, written by the benchmarks and by
-``--record``, which refuses a run whose settings are not those of a command on the page.
+``--record``. It takes a finished run with the settings of a command on the page, and a run of a command at a shorter
+schedule, finished or not: fewer epochs, and where needed another ``method.label_rate`` and ``train.precision``. The
+latter is listed in a table of its own and does not count as run; recording it again later replaces its line. A run with
+other settings is refused. For instance, at a quarter of the epochs of one experiment (four times the label rate moves
+labels as far in all), then both lines again when more epochs are done:
+
+    python benchmarks/reproduction.py --record runs/pencil --where "one thread of a Xeon"
+    python benchmarks/reproduction.py --record runs/cross_entropy --where "one thread of a Xeon"
+    python benchmarks/reproduction.py --write docs/reproduction.md
 """
 
 from __future__ import annotations
@@ -19,6 +27,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import reproduction_shorter as shorter
 
 from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
@@ -142,13 +152,15 @@ def config_of(cell: Cell, path: str) -> RunConfig:
 
 
 def record(run: Path, where: str) -> None:
-    """Append a finished run of one of the page's commands."""
+    """Add a finished run of one of the page's commands, or a run of one at a shorter schedule."""
     directory = RunDirectory.open(run)
-    directory.require_finished()
-    summary, config = directory.summary, directory.config
+    config = directory.config
     cell = next((each for each in cells(read_paper()) if is_of(config, each)), None)
     if cell is None:
-        sys.exit(f"{run}: its settings are not those of any command on the page")
+        record_shorter(directory, where)
+        return
+    directory.require_finished()
+    summary = directory.summary
     best, last = summary.get("best"), summary["last"]
     line = Recorded(
         cell.preset,
@@ -161,6 +173,41 @@ def record(run: Path, where: str) -> None:
     )
     with RECORDED.open("a", encoding="utf-8") as file:
         file.write(json.dumps(asdict(line)) + "\n")
+
+
+def record_shorter(directory: RunDirectory, where: str) -> None:
+    """Add a run of a command with fewer epochs, or write it anew; refuse any other."""
+    config = directory.config
+    cell, papers = shortened_cell(config, directory.path)
+    line = shorter.Shorter(
+        preset=cell.preset,
+        flags=cell.flags,
+        seed=config.seed,
+        settings=shorter.differing(fixed(config), papers),
+        where=where,
+        **shorter.measured(directory),
+    )
+    shorter.add(line)
+    print(f"recorded at a shorter schedule: epoch {line.done} of {line.planned} of {cell.preset}")
+
+
+def shortened_cell(config: RunConfig, run: Path) -> tuple[Cell, dict[str, Any]]:
+    """The one cell of which the run is a shorter schedule, with the settings of its command."""
+    ours = fixed(config)
+    commands = [
+        (cell, fixed(config_of(cell, config.data.path))) for cell in cells(read_paper()) if not cell.absent
+    ]
+    fitting = [(cell, papers) for cell, papers in commands if not shorter.refused(ours, papers)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = ", ".join(cell.preset for cell, _ in fitting)
+        sys.exit(f"{run}: its settings are a shorter schedule of several commands on the page: {names}")
+    nearest, papers = min(commands, key=lambda command: len(shorter.refused(ours, command[1])))
+    sys.exit(
+        f"{run}: its settings are not those of any command on the page, nor a shorter schedule of one; "
+        f"{nearest.preset}, the nearest, differs in {', '.join(shorter.refused(ours, papers))}"
+    )
 
 
 def is_of(config: RunConfig, cell: Cell) -> bool:
@@ -205,7 +252,10 @@ def page() -> str:
     paper, runs = read_paper(), recorded()
     run_cells = sum(measured(cell.preset, cell.flags, runs) != NOT_RUN for cell in cells(paper))
     total = sum(1 for _ in cells(paper))
-    parts = [INTRODUCTION.format(run=run_cells, total=total), other_protocols(), HOW, assumptions(paper)]
+    fewer = shorter.recorded()
+    beside = SHORTER.format(count=len(fewer)) if fewer else ""
+    introduction = INTRODUCTION.format(run=run_cells, total=total, beside=beside)
+    parts = [introduction, other_protocols(), *shorter_section(paper, fewer), HOW, assumptions(paper)]
     parts += [table_section(table, paper, runs) for table in paper["tables"]]
     parts += [figures_section(paper, runs)]
     return "\n".join(parts)
@@ -213,12 +263,15 @@ def page() -> str:
 
 INTRODUCTION = """# Reproducing the paper
 
-**Of the {total} results in the paper, {run} have been run here.** The experiments need a GPU, and the machine behind
-these pages has none; the images of CIFAR-100, CUB-200 and Clothing1M were not available there either. Below are first
-our own measurements on smaller problems, then every figure of Tables 2 to 6 and Figures 2 and 3 of Yi & Wu (CVPR
+**Of the {total} results in the paper, {run} have been run here.**{beside} The experiments need a GPU, and the machine
+behind these pages has none; the images of CIFAR-100, CUB-200 and Clothing1M were not available there either. Below are
+first our own measurements on smaller problems, then every figure of Tables 2 to 6 and Figures 2 and 3 of Yi & Wu (CVPR
 2019) with the command that runs the experiment and an estimate of its cost. A number is a measurement of ours only if
 it says so.
 """
+
+SHORTER = """ Runs [at a shorter schedule](#the-papers-experiments-at-a-shorter-schedule)
+do not count; there are {count}, marked where they are not finished."""
 
 HOW = """## How to run the paper's experiments
 
@@ -230,8 +283,25 @@ does not give learning rates; our commands keep those of the preset.
 
 `python benchmarks/reproduction.py --write docs/reproduction.md` makes this page from
 [reproduction.toml](../benchmarks/reproduction.toml) and the files in [results](../benchmarks/results). `--record RUN
---where MACHINE` adds a finished run to them; it refuses a run with other settings than those on this page.
+--where MACHINE` adds a finished run to them, or a run at a shorter schedule, finished or not, in a table of its own. It
+refuses a run with other settings than those on this page.
 """
+
+
+def shorter_section(paper: Mapping[str, Any], runs: list[shorter.Shorter]) -> Iterator[str]:
+    """The runs with fewer epochs than the paper's, and their commands; nothing where there are none."""
+    if not runs:
+        return
+    by_command = {(cell.preset, cell.flags): cell for cell in cells(paper)}
+    lines = [shorter.HEAD, f"| {' | '.join(shorter.COLUMNS)} |", "|---" * len(shorter.COLUMNS) + "|"]
+    commands = []
+    for run in runs:
+        cell = by_command[run.preset, run.flags]
+        name, papers = cell.method.partition(" ")[2], fixed(config_of(cell, ""))
+        lines.append(shorter.table_line(run, papers, name, (cell.best, cell.last)))
+        commands.append(shorter.command_line(run, paper["assumed"][cell.data]["path"]))
+    block = ["", "<!-- not run: takes hours -->", "```sh", *dict.fromkeys(commands), "```", ""]
+    yield "\n".join([*lines, *block])
 
 
 def assumptions(paper: Mapping[str, Any]) -> str:

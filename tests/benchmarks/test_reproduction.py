@@ -1,5 +1,7 @@
 """The page on reproducing the paper agrees with its data, and its commands are what the command line understands."""
 
+import json
+import re
 import shlex
 import subprocess
 import sys
@@ -10,8 +12,9 @@ import pytest
 
 from pencil.cli.settings import train_config
 from pencil.config import RunConfig
+from pencil.errors import RunError
 from pencil.presets import PRESETS, preset
-from pencil.run import train
+from pencil.run import RunDirectory, train
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +130,147 @@ def test_a_run_of_other_settings_is_refused(reproduction, blobs, tmp_path):
     train(RunConfig.of(table), tmp_path / "run")
     with pytest.raises(SystemExit, match="not those of any command on the page"):
         reproduction.record(tmp_path / "run", "here")
+
+
+# Shorter schedules
+
+
+QUARTER = (
+    {"name": "backbone", "epochs": 18, "learning_rate": 0.04},
+    {"name": "correction", "epochs": 32, "learning_rate": 0.04},
+    {
+        "name": "finetune",
+        "epochs": 30,
+        "learning_rate": {"kind": "piecewise", "values": [0.2, 0.02, 0.002], "boundaries": [10.0, 20.0]},
+    },
+)
+
+
+def shortened(changes, method=None, phases=QUARTER):
+    """The settings of an experiment at a quarter of its epochs, with changes by section."""
+    table = preset("paper:cifar10-symmetric-50", "CIFAR10").table()
+    table["phases"] = [dict(phase) for phase in phases]
+    table["method"] = method or table["method"] | {"label_rate": 1.25}
+    for section, values in changes.items():
+        table[section] = table[section] | values
+    return RunConfig.of(table)
+
+
+def run_of(config, folder, epochs):
+    """A run folder with metrics of some epochs: test accuracies 50, 51, ... %; the second is best on held-out rows."""
+    directory = RunDirectory.create(folder, config)
+    for number in range(1, epochs + 1):
+        line = {"step": number, "epoch": number, "labels_changed": 0, "seconds": 1.0, "labels_correct": 0.55}
+        accuracies = {
+            "test_accuracy": 0.49 + number / 100,
+            "validation_accuracy": 0.4 - abs(number - 2) / 100,
+        }
+        with directory.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line | accuracies) + "\n")
+    return directory
+
+
+@pytest.fixture
+def notebook(reproduction, tmp_path, monkeypatch):
+    """Records of this test only."""
+    monkeypatch.setattr(reproduction.shorter, "RECORDED", tmp_path / "shorter.jsonl")
+    monkeypatch.setattr(reproduction, "RECORDED", tmp_path / "paper.jsonl")
+    return reproduction
+
+
+def section_of(page):
+    return page.partition("at a shorter schedule\n")[2].partition("\n## ")[0]
+
+
+def test_an_unfinished_run_at_a_shorter_schedule_is_shown_as_such_and_does_not_count(notebook, tmp_path):
+    run_of(shortened({"train": {"precision": "fp32"}}), tmp_path / "run", epochs=7)
+    notebook.record(tmp_path / "run", "one thread")
+    page = notebook.page()
+    (line,) = [line for line in section_of(page).splitlines() if line.startswith("| cifar10")]
+    assert line == (
+        "| cifar10-symmetric-50, PENCIL | 90.29 | 90.36 | 51.00 | 56.00 | 55.0 → 55.0 % | "
+        "**epoch 7 of 80, not finished** | 18 + 32 + 30 epochs instead of 70 + 130 + 120; "
+        "`method.label_rate` 1.25 instead of 0.3125; `train.precision` fp32 instead of bf16 | 0, one thread |"
+    )
+    assert "**Of the 99 results in the paper, 0 have been run here.**" in page
+    assert "there are 1, marked" in page
+    (cell,) = [each for each in page.splitlines() if "| 90.29 | 90.36 | `pencil train" in each]
+    assert cell.endswith("| not run |")
+
+
+def test_recording_a_run_again_replaces_its_line(notebook, tmp_path):
+    plain = shortened({}, method={"name": "cross_entropy"})
+    for number, epochs in enumerate((3, 80)):
+        run_of(plain, tmp_path / str(number), epochs)
+    run_of(shortened({}), tmp_path / "pencil", epochs=2)
+    notebook.record(tmp_path / "0", "one thread")
+    notebook.record(tmp_path / "pencil", "one thread")
+    (tmp_path / "1" / "summary.json").write_text("{}", encoding="utf-8")
+    notebook.record(tmp_path / "1", "two threads")
+    runs = notebook.shorter.recorded()
+    assert [(run.flags, run.done, run.finished) for run in runs] == [
+        ((), 2, False),
+        (("--method", "cross_entropy"), 80, True),
+    ]
+    assert "| 85.15 | 53.11 | 51.00 | 129.00 | 55.0 → 55.0 % | 80 of 80 |" in section_of(notebook.page())
+
+
+@pytest.mark.parametrize("method", [None, {"name": "cross_entropy"}])
+def test_the_command_of_a_shorter_schedule_gives_the_settings_of_the_run(
+    notebook, tmp_path, monkeypatch, method
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "CIFAR10").mkdir()
+    config = shortened({"train": {"precision": "fp32"}}, method)
+    run_of(config, tmp_path / "run", epochs=1)
+    notebook.record(tmp_path / "run", "here")
+    (block,) = re.findall("```sh\n(.*)\n```", section_of(notebook.page()))
+    words = shlex.split(block)[3:]
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    settings = tuple(value for flag, value in pairs if flag == "--set")
+    flags = dict(pairs)
+    again = train_config("CIFAR10", None, flags["--preset"], method=flags.get("--method"), settings=settings)
+    assert notebook.fixed(again) == notebook.fixed(config)
+
+
+def longer(number, epochs):
+    return [phase | {"epochs": epochs} if place == number else phase for place, phase in enumerate(QUARTER)]
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (shortened({"train": {"batch_size": 64}}), "train.batch_size"),
+        (shortened({"method": {"pull": 0.5}}), "method.pull"),
+        (shortened({"data": {"validation": 0.2}}), "data.validation"),
+        (shortened({}, phases=longer(0, 71)), "phases"),
+        (shortened({}, phases=longer(1, 0)), "phases"),
+        (shortened({}, phases=[*QUARTER[:1], QUARTER[1] | {"learning_rate": 0.02}, QUARTER[2]]), "phases"),
+        (shortened({}, phases=longer(2, 40)), "phases"),
+    ],
+    ids=["batch", "pull", "held out", "a longer phase", "no correction", "another rate", "other boundaries"],
+)
+def test_a_shorter_schedule_with_other_settings_is_refused(notebook, tmp_path, config, named):
+    run_of(config, tmp_path / "run", epochs=1)
+    with pytest.raises(SystemExit, match=f"paper:cifar10-symmetric-50, the nearest, differs in {named}$"):
+        notebook.record(tmp_path / "run", "here")
+    assert not notebook.shorter.RECORDED.exists()
+
+
+def test_an_unfinished_run_of_the_papers_own_schedule_is_refused(notebook, tmp_path):
+    run_of(preset("paper:cifar10-symmetric-50", "CIFAR10"), tmp_path / "run", epochs=319)
+    with pytest.raises(RunError, match="is not finished"):
+        notebook.record(tmp_path / "run", "here")
+
+
+def test_a_run_without_an_epoch_is_refused(notebook, tmp_path):
+    run_of(shortened({}), tmp_path / "run", epochs=0)
+    with pytest.raises(SystemExit, match="no epoch is done yet"):
+        notebook.record(tmp_path / "run", "here")
+
+
+def test_a_run_that_ended_early_says_so(reproduction):
+    run = reproduction.shorter.Shorter(
+        "paper:cifar10-symmetric-50", (), 0, {"phases": QUARTER}, 50, True, None, 60.0, None, "here"
+    )
+    assert reproduction.shorter.progress(run) == "50 of 80, ended early"
