@@ -1,6 +1,6 @@
 """The data people have, by the commands that people type: image files, text, a table, photos of all sizes, new rows.
 
-    python benchmarks/real_data.py --json            about fifteen minutes on two cores
+    python benchmarks/real_data.py --json            about twenty-five minutes on two cores
     python benchmarks/real_data.py --json --quick    about two minutes: fewer rows, nothing kept
     python benchmarks/real_data.py --only text       one part; may be repeated
     python benchmarks/real_data.py --write           the kept figures into docs/real-data.md
@@ -21,11 +21,11 @@ from pathlib import Path
 
 from common import between_marks, data_folder, finish
 from duplicates import FILE, figures
-from real_data_parts import Commands, folder, photos, table, text
+from real_data_parts import Commands, features, finetuning, folder, photos, table, text
 
 RESULTS = Path(__file__).parent / "results" / "real_data.json"
 PAGE = Path(__file__).parents[1] / "docs" / "real-data.md"
-PARTS = ("folder", "text", "table", "photos", "duplicates")
+PARTS = ("folder", "features", "finetune", "text", "table", "photos", "duplicates")
 
 
 def main() -> None:
@@ -82,7 +82,15 @@ def measured(part: str, *, quick: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="real-data-") as place:
         os.environ["PENCIL_CACHE"] = str(Path(place) / "cache")
         commands = Commands(Path(place))
-        return {"folder": folder, "text": text, "table": table, "photos": photos}[part](commands, quick=quick)
+        parts = {
+            "folder": folder,
+            "features": features,
+            "finetune": finetuning,
+            "text": text,
+            "table": table,
+            "photos": photos,
+        }
+        return parts[part](commands, quick=quick)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -17,9 +18,14 @@ import numpy as np
 from common import data_folder
 from PIL import Image
 
+from pencil.review.history import Who
+from pencil.review.session import Review
+from pencil.run import RunDirectory
+
 SEED = 0
 WRONG = 0.2  # the share of wrong labels in the text and the table
 LITE0 = "efficientnet_lite0"
+DECIDED = 50  # rows that a person decides before new rows join
 Figures = dict[str, float]
 
 
@@ -86,6 +92,87 @@ def joined(commands: Commands, truth: dict[str, str], new: range, first: float) 
         "join_seconds_over_full": round(joining / first, 3),
         "join_seconds_over_full_cached": round(again / anew, 3),
     }
+
+
+def finetuning(commands: Commands, *, quick: bool) -> Figures:
+    """CIFAR-10 as PNG files: a head on frozen features, then the last block of the network too."""
+    rows, tests = (200, 50) if quick else (1500, 1000)
+    truth = write_cifar(commands.place / "photos", range(rows), range(tests))
+    frozen, first = commands("train", "photos", "--embed", f"{LITE0}:128", "--out", "head")
+    tuned, more = commands("train", "photos", "--from", "head", "--finetune", "last", "--out", "tuned")
+    return {
+        "finetune_test_before": percent(frozen["last"]["test_accuracy"]),
+        "finetune_test": percent(tuned["last"]["test_accuracy"]),
+        "finetune_labels_before": commands.right("head", truth)["after"],
+        "finetune_labels_after": commands.right("tuned", truth)["after"],
+        "finetune_first_seconds": round(first, 1),
+        "finetune_seconds": round(more, 1),
+    }
+
+
+def features(commands: Commands, *, quick: bool) -> Figures:
+    """CIFAR-100 as features with CIFAR-100N's labels; a person decides some rows, then a hundred new rows join."""
+    rows, new = (1500, 100) if quick else (50_000, 100)
+    truth = write_features(commands.place / "features.npz", rows - new, new=0)
+    first, first_used = measured_command(commands, "train", "features.npz", "--out", "run")
+    decided = decide(commands.place / "run", truth)
+    truth = write_features(commands.place / "features.npz", rows - new, new)
+    join, join_used = measured_command(commands, "train", "features.npz", "--from", "run", "--out", "joined")
+    right = commands.right("joined", truth)
+    with (commands.place / "joined-labels.csv").open(newline="", encoding="utf-8") as file:
+        labels = {row["id"]: row["suggested_label"] for row in csv.DictReader(file)}
+    return {
+        "features_labels_before": right["before"],
+        "features_labels_after": right["after"],
+        "features_seconds": round(first, 1),
+        "features_processor_seconds": round(first_used, 1),
+        "features_join_seconds": round(join, 1),
+        "features_join_processor_seconds": round(join_used, 1),
+        "features_decisions_kept_percent": percent(
+            np.mean([labels[name] == truth[name] for name in decided])
+        ),
+    }
+
+
+def measured_command(commands: Commands, *words: str) -> tuple[float, float]:
+    """Seconds, and seconds of processor time, of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _, seconds = commands(*words)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def decide(run: Path, truth: Mapping[str, str]) -> list[str]:
+    """Give the first rows of the review their true labels; their ids."""
+    review, decided = Review(RunDirectory.open(run), with_sure=True), []
+    for number in range(DECIDED):
+        item = review.take("one")["items"][0]
+        label = review.class_names.index(truth[item["id"]])
+        review.decide(
+            Who("one", "one"), f"decision {number}", [(item["row"], item["version"])], "choose", label
+        )
+        decided.append(item["id"])
+    review.close()
+    return decided
+
+
+def write_features(path: Path, rows: int, new: int) -> dict[str, str]:
+    """The first rows of CIFAR-100 and the last ones, which are new, as features with ids; the truth by id."""
+    with np.load(data_folder() / "cifar" / "cifar100n.npz") as people:
+        noisy = people["noisy_label"]
+    with np.load(data_folder() / "cifar" / "cifar100_lite0_128_pca384.npz") as arrays:
+        train, true, names = arrays["train"], arrays["train_labels"], arrays["names"]
+        test = {"X_test": arrays["test"].astype(np.float32), "y_test": arrays["test_labels"].astype(int)}
+    chosen = np.r_[:rows, len(train) - new : len(train)]
+    ids = np.array([f"row {row:05d}" for row in chosen])
+    values = {
+        "X": train[chosen].astype(np.float32),
+        "y": noisy[chosen].astype(int),
+        "ids": ids,
+        "names": names,
+    }
+    np.savez(path, **values, **test)
+    return dict(zip(ids.tolist(), names[true[chosen]].tolist(), strict=True))
 
 
 def text(commands: Commands, *, quick: bool) -> Figures:
