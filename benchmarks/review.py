@@ -6,7 +6,8 @@ A run of that many rows, all of them doubtful, is written as ``pencil train`` le
 started on it in a process of its own. A decision is one HTTP request over loopback: it is synced to disk, and the
 next item read, leased and answered. ``decision_p95_ms``: of decisions one after another by one person;
 ``two_people_p95_ms``: of two people at once; ``undo_p95_ms`` of undos. ``raw_commit_p95_ms``: a bare synced SQLite
-commit of one row in the same folder, what no review on this disk can beat. ``server_peak_mb`` counts the
+commit of one row in the same folder, what no review on this disk can beat. ``decision_processor_ms``: processor time
+of the server for a decision, on average; other work on the machine changes it little. ``server_peak_mb`` counts the
 interpreter, torch and the queue; ``empty_server_peak_mb`` the same for a run of 100 rows.
 """
 
@@ -68,7 +69,10 @@ def measure(folder: Path, rows: int, classes: int, decisions: int) -> dict[str, 
     assert server.total == rows, f"{server.total} of {rows} rows are queued"
     person = Person(server, "one")
     person.decide(20)
-    alone, undone = person.decide(decisions), person.undo(decisions // 10)
+    before = server.processor_seconds()
+    alone = person.decide(decisions)
+    used = (server.processor_seconds() - before) / decisions
+    undone = person.undo(decisions // 10)
     pair = together([Person(server, "two"), Person(server, "three")], decisions // 2)
     figures = {
         "rows": rows,
@@ -76,6 +80,7 @@ def measure(folder: Path, rows: int, classes: int, decisions: int) -> dict[str, 
         "decisions": len(alone),
         "decision_median_ms": round(1000 * statistics.median(alone), 2),
         "decision_p95_ms": p95(alone),
+        "decision_processor_ms": round(1000 * used, 2),
         "undo_p95_ms": p95(undone),
         "two_people_p95_ms": p95(pair),
         "raw_commit_p95_ms": p95(raw_commits(folder, decisions)),
@@ -131,6 +136,11 @@ class Server:
         self.seconds = time.perf_counter() - begun
         self.token, self.total = told["token"], told["total"]
         self.port = int(told["url"].rpartition("/")[0].rpartition(":")[2])
+
+    def processor_seconds(self) -> float:
+        """Processor time that it has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # in user and in kernel mode
 
     def end(self) -> float:
         """End it; returns the most memory it ever held, in MB."""
