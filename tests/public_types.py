@@ -49,5 +49,6 @@ def functions(path: Path) -> None:
     assert_type(pencil.train(pencil.RunConfig.read(path), path), RunDirectory)
     assert_type(pencil.RunConfig.read(path), RunConfig)
     assert_type(pencil.open_run(path), Run)
+    assert_type(pencil.prototype_start(Tensor(), Tensor()), Tensor)
     assert_type(pencil.Run(path).labels, Table)
     assert_type(pencil.__version__, str)

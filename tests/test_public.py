@@ -30,6 +30,7 @@ PUBLIC = {
     "flip_certificates",
     "methods",
     "open_run",
+    "prototype_start",
     "three_phases",
     "train",
 }

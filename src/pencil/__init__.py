@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pencil.config import RunConfig
     from pencil.engine import LabelLearner, LearnedLabels
     from pencil.errors import PencilError
+    from pencil.estimates import prototype_start
     from pencil.frames import train
     from pencil.integrations.sklearn import PencilClassifier as PencilClassifier
     from pencil.methods import CrossEntropy
@@ -49,6 +50,7 @@ __all__ = [
     "flip_certificates",
     "methods",
     "open_run",
+    "prototype_start",
     "three_phases",
     "train",
 ]
@@ -70,6 +72,7 @@ _MODULES = {
     "VerdictRule": "pencil.results",
     "flip_certificates": "pencil.algorithm",
     "open_run": "pencil.notebook",
+    "prototype_start": "pencil.estimates",
     "three_phases": "pencil.algorithm",
     "train": "pencil.frames",
 }

@@ -215,3 +215,9 @@ def test_committed_grids_are_right(path, monkeypatch):
     assert len({cell.key for cell in cells}) == len(cells) >= 20
     co_teaching = [cell for cell in cells if cell.method == "co_teaching"]
     assert all(cell.config.method.forget_rate == cell.config.data.noise.rate for cell in co_teaching)
+
+
+def test_seeds_may_be_named_or_counted(table):
+    grid = Grid.of(table | {"seeds": 3})
+    assert {cell.seed for cell in grid.cells(seeds=2)} == {0, 1}
+    assert {cell.seed for cell in grid.cells(seeds=[7, 9])} == {7, 9}

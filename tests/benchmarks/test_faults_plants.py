@@ -41,7 +41,9 @@ def _attempts():
 def test_the_watch_notices_code_that_is_trusted(elsewhere, tmp_path):
     refused, not_on_the_path, trusted = elsewhere(_noticed, tmp_path)
     assert refused == []
-    assert not_on_the_path == ["import planted"]  # it was looked for, but the current folder is not on the path
+    assert not_on_the_path == [
+        "import planted"
+    ]  # it was looked for, but the current folder is not on the path
     assert "the planted code left its trace" in trusted
 
 

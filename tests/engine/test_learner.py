@@ -12,7 +12,7 @@ from pencil.algorithm import Pencil, Phase, start_label_logits, three_phases, up
 from pencil.algorithm.losses import classification_loss, cross_entropy, network_loss
 from pencil.algorithm.schedule import LinearSchedule
 from pencil.engine import LabelLearner, LearnedLabels
-from pencil.engine.learner import LabelChanges
+from pencil.engine.learned import LabelChanges
 from pencil.errors import DataError, NotFiniteError
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
@@ -486,3 +486,45 @@ def test_a_step_forgotten_without_epochs_is_noticed_when_a_row_must_come_again()
     learner.epoch = 1.0
     with pytest.warns(UserWarning, match=r"learner.step\(\) was not called for \d+ examples"):
         passes(learner, 2, steps=False)
+
+
+def test_the_method_learns_from_the_start_and_changes_count_from_the_given_labels():
+    start = torch.full((len(LABELS), CLASSES), 0.1).scatter(1, ((LABELS + 1) % CLASSES)[:, None], 0.7)
+    learner = correcting(start=start)
+    torch.testing.assert_close(rows_of(learner), start_label_logits(start, CLASSES))
+    labels = learner.labels()
+    assert torch.equal(labels.given, LABELS)
+    assert torch.equal(labels.suggested, (LABELS + 1) % CLASSES)
+    indices, logits = torch.arange(4), random(4, CLASSES)
+    before = rows_of(learner)[indices].clone()
+    learner.loss(logits, indices)
+    changed = learner.step()
+    knobs = {"label_rate": 4.0, "pull": METHOD.pull}
+    expected = updated_label_logits(before, logits.softmax(1), start[indices], **knobs)
+    torch.testing.assert_close(rows_of(learner)[indices], expected)
+    assert changed == LabelChanges(4, int((expected.argmax(1) != LABELS[indices]).sum()))
+
+
+def test_trusted_rows_start_from_their_given_labels():
+    trusted = torch.arange(len(LABELS)) < 2
+    start = torch.full((len(LABELS), CLASSES), 0.25)
+    learner = correcting(GivenLabels.of(LABELS, CLASSES, trusted), start=start)
+    expected = torch.nn.functional.one_hot(LABELS[:2], CLASSES).float()
+    assert torch.equal(learner.learned_from(torch.arange(3)), torch.cat([expected, start[2:3]]))
+
+
+def test_a_cut_store_may_hold_the_start():
+    classes = torch.arange(40) % 20
+    start = torch.full((40, 20), 0.01).scatter(1, classes[:, None], 0.81)
+    learner = LabelLearner(
+        METHOD, torch.zeros(40, dtype=torch.long), CORRECTING, num_classes=20, store="top:4", start=start
+    )
+    assert torch.equal(learner.labels().suggested, classes)
+    learner.loss(random(8, 20), torch.arange(8))
+    assert learner.step().moved == 8
+
+
+@pytest.mark.parametrize("shape", [(3, CLASSES), (len(LABELS),), (len(LABELS), CLASSES + 1)])
+def test_a_start_of_another_shape_is_refused(shape):
+    with pytest.raises(DataError, match=r"start: .* must have the shape \(11, 4\), a row for each label"):
+        correcting(start=torch.zeros(shape))

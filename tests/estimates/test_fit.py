@@ -1,6 +1,5 @@
 """Posterior and noise from features and given labels: valid, calibrated, and the same however rows are split."""
 
-import sys
 import threading
 
 import pytest
@@ -114,7 +113,7 @@ def test_ranks_find_what_one_process_finds(ranks, noise):
         assert one.noise.rate.value == pytest.approx(whole.noise.rate.value, abs=1e-3)
 
 
-def on_ranks(parts, classes):
+def on_ranks(parts, classes, fit=fit):
     """Fit in a thread for each rank; the sum waits for all of them."""
     barrier, slots, found = (
         threading.Barrier(len(parts), timeout=60),
@@ -182,7 +181,7 @@ def test_a_sample_stands_for_many_rows(monkeypatch):
     features, true = clusters(2000, 6)
     given = circular(true, 6, 0.3)
     whole = fitted(features, given, 6)
-    monkeypatch.setattr(sys.modules[fit.__module__], "SAMPLED", 700)
+    monkeypatch.setattr("pencil.estimates.rows.SAMPLED", 700)
     part = fitted(features, given, 6)
     assert part.noise.rate.value == pytest.approx(whole.noise.rate.value, abs=0.05)
     assert [alarm.name for alarm in part.noise.alarms] == ["structure"]

@@ -293,3 +293,24 @@ def test_a_network_that_leaves_the_finite_numbers_is_no_result(points):
     with pytest.raises(PencilError, match=r"training stopped after step .* is not finite"):
         classifier.fit(points.values, points.noisy)
     assert not hasattr(classifier, "network_")
+
+
+def test_prototypes_start_the_estimator_and_may_predict_with_it():
+    rng = np.random.default_rng(0)
+    true = rng.integers(6, size=600)
+    X = np.eye(12)[true] * 2.5 + rng.normal(size=(600, 12))
+    y = np.where(rng.random(600) < 0.6, rng.integers(6, size=600), true)
+    settings = {"epochs": (2, 8, 4), "random_state": 0}
+    plain = PencilClassifier(**settings).fit(X, y)
+    started = PencilClassifier(start="prototypes", **settings).fit(X, y)
+    both = PencilClassifier(start="prototypes", expert=True, **settings).fit(X, y)
+    learned = (started.learned_distribution_.argmax(1) == true).mean()
+    assert learned >= (plain.learned_distribution_.argmax(1) == true).mean()
+    assert (both.predict(X) == true).mean() > 0.85
+    assert not np.allclose(both.predict_proba(X), started.predict_proba(X))
+    np.testing.assert_allclose(both.predict_proba(X).sum(1), 1, atol=1e-5)
+
+
+def test_a_second_expert_needs_the_start():
+    with pytest.raises(ValueError, match=r"expert: True needs start='prototypes' and inputs \(N, D\)"):
+        PencilClassifier(expert=True, epochs=(1, 5, 0)).fit(np.eye(4), [0, 1, 0, 1])

@@ -14,7 +14,7 @@ from pencil.config import RunConfig
 from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
-from pencil.run.posterior import early_epoch
+from pencil.run.passes import early_epoch
 from support.stopping import StopAfter
 
 NOISE = {"kind": "symmetric", "rate": 0.3}

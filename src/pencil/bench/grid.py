@@ -109,10 +109,11 @@ class Grid:
         seeds = self.table.get("seeds", 1)
         return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
 
-    def cells(self, only: Sequence[str] = (), seeds: int | None = None) -> list[Cell]:
-        """All cells, or those with ``axis=name,name`` for every entry of ``only``, with the first ``seeds`` seeds."""
-        if seeds is not None and not 1 <= seeds <= len(self.seeds):
-            raise ConfigError(f"--seeds {seeds}: the grid has {len(self.seeds)}; write seeds = {seeds} there")
+    def cells(self, only: Sequence[str] = (), seeds: int | Sequence[int] | None = None) -> list[Cell]:
+        """All cells, or those with ``axis=name,name`` for every entry of ``only``.
+
+        ``seeds``: the first so many seeds of the grid, or these seeds, which the grid need not have.
+        """
         chosen = {axis: list(names) for axis, names in self._names.items()}
         for text in only:
             axis, names = self._filter(text)
@@ -120,7 +121,14 @@ class Grid:
         places = [place for place in self._places() if all(place[axis] in chosen[axis] for axis in AXES)]
         if not places:
             raise ConfigError(f"--only {' --only '.join(only)}: no cell of the grid is left; leave one out")
-        return [self._cell(place, seed) for place in places for seed in self.seeds[:seeds]]
+        return [self._cell(place, seed) for place in places for seed in self._chosen_seeds(seeds)]
+
+    def _chosen_seeds(self, seeds: int | Sequence[int] | None) -> Sequence[int]:
+        if not isinstance(seeds, int):
+            return self.seeds if seeds is None else seeds
+        if not 1 <= seeds <= len(self.seeds):
+            raise ConfigError(f"--seeds {seeds}: the grid has {len(self.seeds)}; write seeds = {seeds} there")
+        return self.seeds[:seeds]
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:

@@ -19,9 +19,11 @@ from pencil.durable import write_text
 from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
 from pencil.results import POSTERIOR, describe_environment, read_json
-from pencil.run import LabelTable, RunDirectory, Trust, code_in, own_examples, resume, train
+from pencil.results.model import EXPERT
+from pencil.run import LabelTable, RunDirectory, Trust, code_in, evaluate, own_examples, resume, train
 from pencil.run.build import build_runtime
 from pencil.run.network import trained_network
+from pencil.run.start import NAME as START
 
 MEASURES = "measures.json"
 OF_LABELS = (
@@ -43,7 +45,8 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
         directory = RunDirectory(folder)
         shutil.rmtree(directory.checkpoints, ignore_errors=True)
         shutil.rmtree(directory.labels, ignore_errors=True)
-        shutil.rmtree(directory.path / POSTERIOR, ignore_errors=True)
+        for name in (POSTERIOR, START):
+            shutil.rmtree(directory.path / name, ignore_errors=True)
     return measures
 
 
@@ -70,6 +73,7 @@ def measure(directory: RunDirectory, trust_code: Trust = False) -> dict[str, Any
     return {
         "test_last": summary["last"].get("test_accuracy"),
         "test_best": summary.get("best", {}).get("test_accuracy"),
+        "test_expert": _with_expert(directory, trust_code),
         "validation_last": summary["last"].get("validation_accuracy"),
         **_labels(directory, config, examples, trust_code),
         "examples": len(examples),
@@ -79,6 +83,14 @@ def measure(directory: RunDirectory, trust_code: Trust = False) -> dict[str, Any
         "version": environment.pop("pencil"),
         "environment": environment,
     }
+
+
+def _with_expert(directory: RunDirectory, trust_code: Trust) -> float | None:
+    """The test accuracy together with the second expert; None without one."""
+    if not (directory.path / EXPERT).is_file() or "test_accuracy" not in directory.summary["last"]:
+        return None
+    accuracy: float = evaluate(directory, trust_code=trust_code, expert=True)["accuracy"]
+    return accuracy
 
 
 def _labels(

@@ -57,6 +57,7 @@ class _Result(BaseModel):
     seed: int
     test_last: _Figure = None
     test_best: _Figure = None
+    test_expert: _Figure = None
     validation_last: _Figure = None
     labels_before: _Figure = None
     labels_after: _Figure = None

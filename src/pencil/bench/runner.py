@@ -57,7 +57,7 @@ def run_grid(
     out: Path,
     *,
     only: Sequence[str] = (),
-    seeds: int | None = None,
+    seeds: int | Sequence[int] | None = None,
     jobs: int = 1,
     keep: bool = False,
     progress: Callable[[Finished], None] = lambda finished: None,
@@ -68,7 +68,7 @@ def run_grid(
         grid: What to compare.
         out: Folder for results.jsonl and, in runs/, a run folder for every configuration.
         only: Filters such as ``method=pencil,cross_entropy``.
-        seeds: The first so many seeds only.
+        seeds: The first so many seeds only, or these seeds.
         jobs: Processes, of one thread each.
         keep: Leave checkpoints and label parts of finished runs.
         progress: Called with every run that ends.

@@ -28,6 +28,7 @@ class Metric:
 
 METRICS = {
     "last": Metric("test_last", "test accuracy of the last epoch, %", 100),
+    "expert": Metric("test_expert", "test accuracy of network and prototypes together, last epoch, %", 100),
     "best": Metric("test_best", "test accuracy of the epoch best on noisy validation rows, %", 100),
     "validation": Metric("validation_last", "agreement with held-out given labels, last epoch, %", 100),
     "labels_before": Metric("labels_before", "right labels as given, %", 100),

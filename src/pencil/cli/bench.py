@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STOPPED, FAILED = 3, 1  # exit codes
 METRICS = (
-    *("last", "best", "validation", "labels_before", "labels_after"),
+    *("last", "best", "expert", "validation", "labels_before", "labels_after"),
     *(
         "precision",
         "recall",
@@ -33,6 +33,15 @@ METRICS = (
     *("posterior_auroc", "posterior_average_precision", "posterior_precision_at_100"),
     *("posterior_precision_at_1_percent", "calibration_error", "seconds", "forward_passes"),
 )
+
+
+def _seeds(text: str) -> int | list[int]:
+    """A number of seeds, or several seeds themselves."""
+    try:
+        numbers = [int(word) for word in text.rstrip(",").split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number; write 3, or seeds such as 5,6,7") from None
+    return numbers if "," in text else numbers[0]
 
 
 class _Bench(click.Group):
@@ -67,7 +76,7 @@ def bench() -> None:
     metavar="AXIS=NAMES",
     help="Run these cells only, e.g. method=pencil,cross_entropy. AXIS is data, noise, method or variant.",
 )
-@click.option("--seeds", type=int, help="Use only the first N seeds.")
+@click.option("--seeds", type=_seeds, metavar="N", help="Use the first N seeds only; or these seeds: 5,6,7.")
 @click.option("--keep", is_flag=True, help="Keep checkpoints and label files in the run folders.")
 @trust_code_option
 @as_json
@@ -77,7 +86,7 @@ def run(
     out: Path | None,
     jobs: int | None,
     only: tuple[str, ...],
-    seeds: int | None,
+    seeds: int | list[int] | None,
     keep: bool,
     trust_code: bool,
     json_: bool,

@@ -29,6 +29,11 @@ trust_code_option = click.option(
     is_flag=True,
     help="Import the code that the file or run names. It is listed first.",
 )
+expert_option = click.option(
+    "--expert",
+    is_flag=True,
+    help="Predict with the network and the prototypes together; RUN was trained with --start prototypes.",
+)
 changed_data_option = click.option(
     "--changed-data", is_flag=True, help="Continue although the data has changed since the run was trained."
 )

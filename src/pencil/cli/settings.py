@@ -10,7 +10,7 @@ from pencil.config import RunConfig, assign, parse_assignment, read_table
 from pencil.embed import default_encoder
 from pencil.errors import ConfigError
 from pencil.kinds import DataSection, Kind, kind_of, kinds, recognise
-from pencil.presets import preset
+from pencil.presets import preset, start_from
 
 VARIABLE = "PENCIL_EMBED"
 """The encoder to use where --embed is not given, such as a folder on a machine without a network."""
@@ -31,6 +31,7 @@ def train_config(
     seed: int | None = None,
     on_error: str | None = None,
     embed: str | None = None,
+    start: str | None = None,
     base: dict[str, Any] | None = None,
     settings: tuple[str, ...] = (),
 ) -> RunConfig:
@@ -41,6 +42,8 @@ def train_config(
     table = _base_table(data, config, preset_name, embed, settings) if base is None else base
     if method is not None:
         _set_method(table, method)
+    if start is not None:
+        start_from(table, start)
     if noise is not None:
         assign(table, "data.noise", parse_noise(noise))
     if trusted is not None:

@@ -42,8 +42,13 @@ from pencil.errors import ConfigError
     "transformers:FOLDER; none: train from scratch. [default: for images and texts, what is installed]",
 )
 @click.option(
+    "--start",
+    type=click.Choice(["given", "prototypes"]),
+    help="The labels that training starts from; prototypes: better ones, found from features in closed form.",
+)
+@click.option(
     "--from",
-    "start",
+    "earlier",
     type=click.Path(path_type=Path),
     metavar="RUN",
     help="A finished run on earlier data: known rows start from its labels and decisions, new rows join.",
@@ -90,15 +95,15 @@ def train(
     from pencil.cli.settings import choose_encoder, train_config, words_of
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
-    start, others = flags.pop("start"), {"config": config, "preset": preset_name, "embed": flags["embed"]}
-    flags["base"] = continued(data, start, flags.pop("finetune"), **others)
+    earlier, others = flags.pop("earlier"), {"config": config, "preset": preset_name, "embed": flags["embed"]}
+    flags["base"] = continued(data, earlier, flags.pop("finetune"), **others)
     flags["embed"], line = choose_encoder(
-        data, flags["embed"], config, preset_name, start, settings=flags["settings"]
+        data, flags["embed"], config, preset_name, earlier, settings=flags["settings"]
     )
     if line is not None:
         say(line)
     chosen = train_config(data, config, preset_name, **flags)
-    _take_code(run.code_in(chosen), said, trust_code, config or start)
+    _take_code(run.code_in(chosen), said, trust_code, config or earlier)
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 
 

@@ -11,6 +11,7 @@ from pencil.cli.options import (
     announce_code,
     as_json,
     changed_data_option,
+    expert_option,
     for_spreadsheet,
     max_false_relabels_option,
     run_argument,
@@ -30,10 +31,11 @@ from pencil.errors import ConfigError
     show_default=True,
     help="The split to use.",
 )
+@expert_option
 @trust_code_option
 @changed_data_option
 @as_json
-def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_: bool) -> None:
+def evaluate(run: Path, split: str, expert: bool, trust_code: bool, changed_data: bool, json_: bool) -> None:
     """Measure the accuracy of RUN's model on its own data.
 
     The model is compared with the given labels, which are noisy in the train and validation splits.
@@ -44,7 +46,7 @@ def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_:
     directory = RunDirectory.open(run)
     if trust_code:
         announce_code(code_of_data(directory.config.data) | code_of_run(directory), run)
-    result = measure(directory, split, trust_code=trust_code, changed_data=changed_data)
+    result = measure(directory, split, trust_code=trust_code, changed_data=changed_data, expert=expert)
     if json_:
         print_json(result)
     else:
@@ -63,6 +65,7 @@ def evaluate(run: Path, split: str, trust_code: bool, changed_data: bool, json_:
     help="The split of DATA to use.",
 )
 @click.option("--distribution", is_flag=True, help="Write the probability of every class too.")
+@expert_option
 @for_spreadsheet
 @set_option
 @trust_code_option
@@ -73,6 +76,7 @@ def predict(
     out: Path,
     split: str,
     distribution: bool,
+    expert: bool,
     spreadsheet: bool,
     settings: tuple[str, ...],
     trust_code: bool,
@@ -95,7 +99,7 @@ def predict(
     allow_current_folder(code_of_data(section), {data})
     if trust_code:
         announce_code(code_of_run(directory), run)
-    chunks, names = predictions(directory, section, split, trust_code=trust_code)
+    chunks, names = predictions(directory, section, split, trust_code=trust_code, expert=expert)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_)
 

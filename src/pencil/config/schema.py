@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from pencil.algorithm import Pencil, Phase
 from pencil.algorithm.checks import LARGEST
@@ -100,11 +100,22 @@ class Checkpoint(Section):
 
 
 class Start(Section):
-    """A finished run to continue on data that has grown."""
+    """What training starts from."""
 
-    run: str = Field(
-        description="its folder: known rows start from its labels, and the network from its weights"
+    labels: Literal["given", "prototypes"] = Field(
+        default="given",
+        description="given, or prototypes: better labels, found in closed form from features before training",
     )
+    run: str | None = Field(
+        default=None,
+        description="a finished run: known rows start from its labels, and the network from its weights",
+    )
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if self.run is not None and self.labels != "given":
+            raise ValueError(f"labels = {self.labels!r} cannot be combined with run; leave one of them out")
+        return self
 
 
 class RunConfig(Section):
@@ -129,7 +140,7 @@ class RunConfig(Section):
     checkpoint: Checkpoint = Checkpoint()
     alarms: AlarmActions = AlarmActions()
     verdict: VerdictRule = VerdictRule()
-    start: Start | None = None
+    start: Start = Start()
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunConfig:

@@ -34,10 +34,12 @@ from pencil.algorithm import (
     Rows,
     Survey,
     TopRows,
+    as_distribution,
     moment_at,
     total_epochs,
 )
 from pencil.engine.finite import is_finite
+from pencil.engine.learned import LabelChanges, LearnedLabels
 from pencil.engine.learner_checks import (
     FiniteWriter,
     Reminders,
@@ -46,70 +48,12 @@ from pencil.engine.learner_checks import (
     require_shapes,
 )
 from pencil.errors import ConfigError, DataError, NotFiniteError, PlanWarning
-from pencil.results import VERDICTS, VerdictRule
-from pencil.results.judged import verdicts_of
-from pencil.results.table import Column, Table, texts
-from pencil.stores import Flags, GivenLabels, Labels, RowStore, StoreChoice, rows_at_once
+from pencil.stores import DenseStore, Flags, GivenLabels, Labels, RowStore, StoreChoice, rows_at_once
 
 Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 """One pass over this rank's examples without training: (indices (B,), predictions (B, C)) on the CPU.
 
 Of a model of N networks the predictions are (B, N, C)."""
-
-
-@dataclass(frozen=True)
-class LearnedLabels:
-    """The labels that a run believes in, of some rows.
-
-    Attributes:
-        given: (N,) int64, the class that came with the example.
-        suggested: (N,) int64, the likeliest class now.
-        confidence: (N,) float32, the probability of the suggested class.
-        p_wrong: (N,) float32, the probability that the given class is wrong.
-
-    These probabilities are what the method believes; they are not calibrated as those of ``pencil labels`` are.
-    """
-
-    given: Tensor
-    suggested: Tensor
-    confidence: Tensor
-    p_wrong: Tensor
-
-    @property
-    def verdicts(self) -> Column:
-        """(N,) ``keep``, ``relabel`` or ``review``, by the default of ``VerdictRule`` for each row by itself."""
-        least = VerdictRule().row_threshold()
-        found = verdicts_of(self.given, self.suggested, self.confidence, self.p_wrong, least)
-        column: Column = texts(VERDICTS)[found.numpy()]
-        return column
-
-    @property
-    def table(self) -> Table:
-        """Everything as columns, with an entry per row."""
-        names = ("given", "suggested", "confidence", "p_wrong")
-        columns: dict[str, Column] = {name: getattr(self, name).numpy() for name in names}
-        return Table({**columns, "verdict": self.verdicts})
-
-    def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with the columns of ``table`` (extra ``pandas``)."""
-        return self.table.to_pandas()
-
-    def _repr_html_(self) -> str:
-        changed = int((self.suggested != self.given).sum())
-        return f"<p>{changed:,} of {len(self.given):,} labels changed</p>{self.table._repr_html_()}"
-
-
-@dataclass(frozen=True)
-class LabelChanges:
-    """How many label rows a step wrote.
-
-    Attributes:
-        moved: Rows that were written.
-        changed: How many of them now suggest another class than the given one.
-    """
-
-    moved: int = 0
-    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,6 +76,7 @@ class LabelLearner:
         store: Where rows live: ``dense``, ``dense:mapped``, ``top:8``, ``top:8:mapped`` (see ``stores.choice``), or a
             store of your own.
         folder: Where a mapped store keeps its file; the system's temporary folder by default.
+        start: (N, C) probabilities that the method starts from in place of the given labels; see ``start_from``.
     """
 
     def __init__(
@@ -144,10 +89,12 @@ class LabelLearner:
         trusted: Flags | None = None,
         store: RowStore[Any] | str = "dense",
         folder: Path | None = None,
+        start: Tensor | None = None,
     ) -> None:
         given = labels if isinstance(labels, GivenLabels) else GivenLabels.of(labels, num_classes, trusted)
         self.method = method
         self.given = given
+        self._start: RowStore[Any] | None = None
         self.phases = tuple(phases)
         self.num_classes = given.num_classes
         if isinstance(store, str):
@@ -162,9 +109,38 @@ class LabelLearner:
         self.epoch: float = 0.0
         self._visits: list[_Visit] = []
         self._reminders = Reminders(len(given))
-        self._start_rows()
+        if start is None:
+            self._start_rows()
+        else:
+            self.start_from(_stored(start, (len(given), self.num_classes)))
         for warning in method.warnings(self.phases, hard=given.values.dim() == 1):
             warnings.warn(warning, PlanWarning, stacklevel=2)
+
+    def start_from(self, start: RowStore[Any], *, rows: bool = True) -> None:
+        """Let the method learn from these probabilities (N, C) in place of the given labels.
+
+        Trusted rows keep the given ones. What a run reports as changed still differs from the given label.
+
+        Args:
+            start: The probability of each class, whole or cut; it must not change afterwards.
+            rows: Whether the label rows begin anew. False if they are those of a run that began with this start.
+        """
+        if start.num_rows != len(self.given):
+            raise DataError(f"start: {start.num_rows} rows for {len(self.given)} labels; give one for each")
+        self._start = start
+        if rows:
+            self._start_rows()
+
+    def learned_from(self, indices: Tensor) -> Tensor:
+        """What the method receives as the labels of some rows: classes (B,) or probabilities (B, C)."""
+        if self._start is None:
+            return self.given.values[indices]
+        found = self._start.gather(indices)
+        probabilities: Tensor = found.dense() if isinstance(found, TopRows) else found
+        if self.given.trusted is None:
+            return probabilities
+        own = as_distribution(self.given.values[indices], self.num_classes)
+        return torch.where(self.given.trusted[indices][:, None], own, probabilities)
 
     @property
     def moment(self) -> Moment:
@@ -197,7 +173,7 @@ class LabelLearner:
         writer = FiniteWriter(lambda indices, rows: self._write(self._unlocked(_Visit(indices, rows))))
         survey = Survey(
             num_classes=self.num_classes,
-            predictions=lambda: ((indices, probs, self.given.values[indices]) for indices, probs in look()),
+            predictions=lambda: ((indices, probs, self.learned_from(indices)) for indices, probs in look()),
             rows=self._table,
             write=writer.write,
             total=total,
@@ -289,7 +265,7 @@ class LabelLearner:
         return (
             logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits,
             self.store.gather(indices).to(logits.device),
-            self.given.values[indices].to(logits.device),
+            self.learned_from(indices).to(logits.device),
             self.moment,
         )
 
@@ -299,16 +275,17 @@ class LabelLearner:
         self.store.scatter(visit.indices, visit.rows)
 
     def _table(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
-        """All rows with their indices and given labels, a bounded number at a time."""
+        """All rows with their indices and the labels learned from, a bounded number at a time."""
         for indices in torch.arange(len(self.given)).split(self._chunk):
-            yield indices, self.store.gather(indices), self.given.values[indices]
+            yield indices, self.store.gather(indices), self.learned_from(indices)
 
     def _start_rows(self) -> None:
         if self.store.num_rows != len(self.given):
             raise DataError(f"the store has {self.store.num_rows} rows for {len(self.given)} labels")
         for start in range(0, len(self.given), self._chunk):
             indices = torch.arange(start, min(start + self._chunk, len(self.given)))
-            self.store.scatter(indices, self.method.start_rows(self.given.values[indices], self.num_classes))
+            start = self.method.start_rows(self.learned_from(indices), self.num_classes)
+            self.store.scatter(indices, start)
 
     @property
     def _chunk(self) -> int:
@@ -316,7 +293,7 @@ class LabelLearner:
 
     def _belief(self, indices: Tensor) -> Rows:
         belief: Rows = self.method.label_distribution(
-            self.store.gather(indices), self.given.values[indices], self.num_classes
+            self.store.gather(indices), self.learned_from(indices), self.num_classes
         )
         return belief
 
@@ -328,9 +305,20 @@ class LabelLearner:
         return _Visit(visit.indices[free], visit.rows[free.to(visit.rows.device)])
 
     def _changed(self, visit: _Visit) -> int:
-        given = self.given.values[visit.indices].to(visit.rows.device)
-        believed = self.method.label_distribution(visit.rows, given, self.num_classes).max(dim=1).indices
-        return int((believed != (given if given.dim() == 1 else given.argmax(dim=1))).sum())
+        device = visit.rows.device
+        start = self.learned_from(visit.indices).to(device)
+        believed = self.method.label_distribution(visit.rows, start, self.num_classes).max(dim=1).indices
+        return int((believed != self.given.subset(visit.indices).hard.to(device)).sum())
+
+
+def _stored(probabilities: Tensor, shape: tuple[int, int]) -> DenseStore:
+    if probabilities.shape != shape:
+        raise DataError(
+            f"start: {tuple(probabilities.shape)} must have the shape {shape}, a row for each label"
+        )
+    store = DenseStore(*shape)
+    store.scatter(torch.arange(shape[0]), probabilities.float())
+    return store
 
 
 def fitting_method(method: Method, choice: StoreChoice, num_classes: int) -> Method:

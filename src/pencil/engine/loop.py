@@ -223,8 +223,8 @@ class Loop:
         totals = progress.tally.of_all_ranks(job.runtime)
         progress.changed = totals.changed if totals.moved else progress.changed
         metrics = self._metrics(epochs, totals)
-        if job.after_epoch is not None:
-            job.after_epoch(epochs)
+        for call in job.after_epoch:
+            call(epochs)
         progress.end_epoch()
         if self._policy is None or progress.course is None:
             self._emit("epoch", **metrics)

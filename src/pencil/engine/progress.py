@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pencil.data.sampler import EpochSampler, Stretch
 from pencil.engine.course import Course
-from pencil.engine.learner import LabelChanges
+from pencil.engine.learned import LabelChanges
 from pencil.engine.runtime import Runtime
 from pencil.models import mean_prediction
 

@@ -38,8 +38,8 @@ class Training:
     what each alarm does; None for no alarms. ``noise_rate`` is the estimated share of wrong labels, as value and upper
     bound, and ``posterior`` the probability (B, C) that each class is the true one, for indices (B,) of this rank; both
     only if they are known while training.
-    ``after_epoch`` is called on every rank when an epoch is done and before its checkpoint, with the number of epochs
-    done. It must not change the training.
+    ``after_epoch`` are functions called in order on every rank when an epoch is done and before its checkpoint, with
+    the number of epochs done. What they change must be restored when a run resumes; see ``pencil.run.start``.
     """
 
     runtime: Runtime
@@ -62,7 +62,7 @@ class Training:
     evaluate_every: int = 1
     compile: bool = False
     policy: Policy | None = None
-    after_epoch: Callable[[int], None] | None = None
+    after_epoch: list[Callable[[int], None]] = field(default_factory=list)
     alarms: AlarmActions | None = None
     noise_rate: tuple[float, float] | None = None
     posterior: Callable[[Tensor], Rows] | None = None

@@ -3,6 +3,7 @@
 ``fit`` reads the features of all rows in a few passes and returns a ``Fitted``, a few tensors that are equal on all
 ranks. Its ``posterior`` computes, for any batch of these rows, the probability that each class is the true one. The
 given label of a row does not shape its own read-out (leave-one-out), so the probability is not flattered by it.
+``fit_start`` returns a ``Start``: better labels to train from, and a classifier of new rows.
 
 Only tensors come in and go out; nothing here depends on a run, a method or a network.
 """
@@ -11,6 +12,7 @@ from pencil.estimates.fit import Fitted, fit
 from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
 from pencil.estimates.recalibrate import Curve, Recalibration, fit_curve, recalibrate
 from pencil.estimates.relabel import RelabelCounts
+from pencil.estimates.start import Start, fit_start, prototype_start
 from pencil.estimates.whitening import Passes
 
 __all__ = [
@@ -22,7 +24,10 @@ __all__ = [
     "Passes",
     "Recalibration",
     "RelabelCounts",
+    "Start",
     "fit",
     "fit_curve",
+    "fit_start",
+    "prototype_start",
     "recalibrate",
 ]

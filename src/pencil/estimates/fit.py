@@ -15,24 +15,20 @@ Legend: N rows of all ranks, B rows of a batch, D features, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from pencil.estimates.likelihood import CELLS, Evidence, Map, fit_map, log_noise, read_out
+from pencil.estimates.likelihood import Evidence, Map, fit_map, log_noise, read_out
 from pencil.estimates.noise import Interval, NoiseEstimate, Tally, less_sure
 from pencil.estimates.prototypes import Prototypes
 from pencil.estimates.ridge import START as RIDGE_START
 from pencil.estimates.ridge import Ridge, fit_ridge
+from pencil.estimates.rows import DataRows, Sample, in_parts
 from pencil.estimates.structure import MOST_CLASSES, Anchors, Round, anchors, chained, fit_structure
 from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening, projected
 
-SAMPLED = 10_000
-"""Rows of all ranks that the likelihood is fitted on."""
-SAMPLED_CELLS = 2**25
-"""Most similarities (rows times classes) that are held."""
 USED = 0.65
 """The share of structure from which the rounds are used."""
 _NOTHING = torch.zeros(0, 0)
@@ -70,7 +66,7 @@ class Fitted:
         classes = len(self.prototypes.prior)
         parts = [
             self._posterior(some, labels)
-            for some, labels in zip(_parts(features, classes), _parts(given, classes), strict=True)
+            for some, labels in zip(in_parts(features, classes), in_parts(given, classes), strict=True)
         ]
         return torch.cat(parts) if parts else torch.zeros(0, classes)
 
@@ -112,7 +108,7 @@ def fit(
     """
     sure = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
     whitening, covariance, rows = fit_whitening(passes, total)
-    data = _Rows(passes, given, sure, num_classes, whitening, rows, total)
+    data = DataRows(passes, given, sure, num_classes, whitening, rows, total)
     prototypes, sums, sample = data.first_pass()
     evidence = sample.evidence(prototypes, ())
     test = anchors(evidence.similarities, evidence.given, total)
@@ -125,10 +121,10 @@ def fit(
         fitted = _undone(plain, data, sample)
     if fitted is None:
         fitted = _likelier(plain, data, sample, covariance * rows, sums)
-    return replace(fitted, noise=data.noise(fitted, test))
+    return replace(fitted, noise=_noise(data, fitted, test))
 
 
-def _likelier(plain: Fitted, data: _Rows, sample: _Sample, gram: Tensor, sums: Tensor) -> Fitted:
+def _likelier(plain: Fitted, data: DataRows, sample: Sample, gram: Tensor, sums: Tensor) -> Fitted:
     """The fit with the ridge read-out if the given labels are more likely by it, else the fit with prototypes."""
     counts = data.total(data.given.bincount(minlength=data.classes).double())
     held = (sample.features, sample.given)
@@ -140,13 +136,13 @@ def _likelier(plain: Fitted, data: _Rows, sample: _Sample, gram: Tensor, sums: T
     return replace(plain, ridge=ridge, map=found) if found.likelihood > plain.map.likelihood else plain
 
 
-def _undone(plain: Fitted, data: _Rows, sample: _Sample) -> Fitted | None:
+def _undone(plain: Fitted, data: DataRows, sample: Sample) -> Fitted | None:
     """The fit with the noise between particular classes undone; None if most of the noise has no such structure."""
     found = fit_structure(
         plain.prototypes,
         sample.directions,
         sample.given,
-        lambda rounds: data.prototypes(rounds, sample),
+        lambda rounds, own: data.prototypes(rounds, sample, own),
         data.total,
     )
     if found.share < USED:
@@ -156,94 +152,10 @@ def _undone(plain: Fitted, data: _Rows, sample: _Sample) -> Fitted | None:
     return replace(plain, rounds=found.rounds, prototypes=found.prototypes, map=fitted, spread=found.spread)
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Rows of this rank that are held.
-
-    Features (M, R) as ``projected``, directions (M, R), given classes (M,) and whether they are trusted (M,).
-    """
-
-    features: Tensor
-    directions: Tensor
-    given: Tensor
-    trusted: Tensor
-
-    def evidence(
-        self, prototypes: Prototypes, rounds: tuple[Round, ...], spread: Tensor | None = None
-    ) -> Evidence:
-        classes = len(prototypes.prior)
-        pieces = zip(_parts(self.directions, classes), _parts(self.given, classes), strict=True)
-        similar = [
-            prototypes.similarities(some, chained(rounds, some, labels, classes)) for some, labels in pieces
-        ]
-        whole = torch.cat(similar) if similar else torch.zeros(0, classes)
-        return Evidence(whole, self.given, self.trusted, prototypes.prior, spread)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of this rank, N of all ranks, and what every pass over them needs."""
-
-    passes: Passes
-    given: Tensor
-    trusted: Tensor
-    classes: int
-    whitening: Whitening
-    rows: int
-    total: Total
-
-    @property
-    def stride(self) -> int:
-        """Every how many rows one is held."""
-        return max(1, -(-self.rows // max(1, min(SAMPLED, SAMPLED_CELLS // self.classes))))
-
-    def first_pass(self) -> tuple[Prototypes, Tensor, _Sample]:
-        """Prototypes of the given classes, sums (C, R) of their centred features, and the sample."""
-        width = len(self.whitening.mean)
-        sums = torch.zeros(2, self.classes, width, dtype=torch.float64)
-        held = [(torch.zeros(0, width), torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
-        for places, features in self.passes():
-            directions, plain = self.whitening(features), projected(features, self.whitening.projection)
-            sums[0].index_add_(0, self.given[places], directions.double())
-            sums[1].index_add_(0, self.given[places], plain - self.whitening.mean)
-            chosen = places % self.stride == 0
-            held.append((plain[chosen].float(), directions[chosen], places[chosen]))
-        features, directions, places = (torch.cat(each) for each in zip(*held, strict=True))
-        counts = self.given.bincount(minlength=self.classes).double()
-        sample = _Sample(features, directions, self.given[places], self.trusted[places])
-        directed, centred = self.total(sums)
-        return Prototypes.of(directed, self.total(counts)), centred, sample
-
-    def prototypes(self, rounds: tuple[Round, ...], sample: _Sample) -> Prototypes:
-        """Prototypes of the labels after some rounds."""
-        sums = torch.zeros(self.classes, len(self.whitening.mean), dtype=torch.float64)
-        counts = torch.zeros(self.classes, dtype=torch.float64)
-        for directions, given in self._directions(sample):
-            own = chained(rounds, directions, given, self.classes)
-            sums += (own.T @ directions).double()
-            counts += own.sum(0, dtype=torch.float64)
-        return Prototypes.of(self.total(sums), self.total(counts))
-
-    def _directions(self, sample: _Sample) -> Iterator[tuple[Tensor, Tensor]]:
-        """Directions and given classes of all rows: the sample's if it has all, else from a pass."""
-        if self.stride == 1:
-            yield from zip(
-                _parts(sample.directions, self.classes), _parts(sample.given, self.classes), strict=True
-            )
-            return
-        for places, features in self.passes():
-            for part, some in zip(_parts(places, self.classes), _parts(features, self.classes), strict=True):
-                yield self.whitening(some), self.given[part]
-
-    def noise(self, fitted: Fitted, test: Anchors) -> NoiseEstimate:
-        """The estimates from the posteriors of all rows."""
-        tally = Tally(self.classes)
-        for places, features in self.passes():
-            for part, some in zip(_parts(places, self.classes), _parts(features, self.classes), strict=True):
-                tally.add(fitted.posterior(some, self.given[part]), self.given[part], self.trusted[part])
-        return tally.noise(fitted.map, test, self.total, alarm=fitted.cautious)
-
-
-def _parts(values: Tensor, classes: int) -> Iterator[Tensor]:
-    """Rows in parts whose probabilities take limited memory."""
-    return iter(values.split(max(1, CELLS // classes)))
+def _noise(data: DataRows, fitted: Fitted, test: Anchors) -> NoiseEstimate:
+    """The estimates from the posteriors of all rows."""
+    tally = Tally(data.classes)
+    for places, features in data.passes():
+        for part, some in zip(in_parts(places, data.classes), in_parts(features, data.classes), strict=True):
+            tally.add(fitted.posterior(some, data.given[part]), data.given[part], data.trusted[part])
+    return tally.noise(fitted.map, test, data.total, alarm=fitted.cautious)

@@ -33,7 +33,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
+from pencil.estimates.likelihood import log_noise
 from pencil.estimates.prototypes import Prototypes
 from pencil.estimates.whitening import Total
 
@@ -130,19 +132,25 @@ class Round:
     Attributes:
         prototypes: Of the labels before the round.
         sharpness: b.
-        noise: (C, C) log P(given | c).
+        rate: 1 − d, the share of wrong labels.
+        spread: (C, C) log r; None for all classes alike.
         tilt: (C,) logarithm of the factors that restore the given shares.
     """
 
     prototypes: Prototypes
     sharpness: float
-    noise: Tensor
+    rate: float
+    spread: Tensor | None
     tilt: Tensor
 
     def labels(self, directions: Tensor, own: Tensor, given: Tensor) -> Tensor:
         """Return y (B, C) after the round, from y before it."""
         scores = self.sharpness * self.prototypes.similarities(directions, own)
-        return (scores + self.noise[:, given].T + self.tilt).softmax(1)
+        return (scores + self.log_noise(given) + self.tilt).softmax(1)
+
+    def log_noise(self, given: Tensor) -> Tensor:
+        """Return log P(given | c) (B, C)."""
+        return log_noise(given, len(self.tilt), torch.tensor(self.rate), self.spread)
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ class Structure:
 
 def chained(rounds: tuple[Round, ...], directions: Tensor, given: Tensor, classes: int) -> Tensor:
     """Return y (B, C) after these rounds."""
-    own = torch.nn.functional.one_hot(given, classes).float()
+    own = one_hot(given, classes).float()
     for each in rounds:
         own = each.labels(directions, own, given)
     return own
@@ -174,7 +182,7 @@ def fit_structure(
     prototypes: Prototypes,
     directions: Tensor,
     given: Tensor,
-    prototypes_of: Callable[[tuple[Round, ...]], Prototypes],
+    prototypes_of: Callable[[tuple[Round, ...], Tensor], Prototypes],
     total: Total,
 ) -> Structure:
     """Make the rounds.
@@ -183,25 +191,55 @@ def fit_structure(
         prototypes: Of the given classes.
         directions: (M, R) of the sample.
         given: (M,) its given classes.
-        prototypes_of: The prototypes of all rows' labels after some rounds.
+        prototypes_of: The prototypes of all rows' labels after some rounds, after which the sample has labels (M, C).
         total: The sum over ranks.
     """
-    classes = len(prototypes.prior)
-    truth = torch.nn.functional.one_hot(given, classes).float()
-    own, start, shares = truth, 20.0, prototypes.prior
     rounds: tuple[Round, ...] = ()
-    for number in range(ROUNDS):
-        similar = prototypes.similarities(directions, own)
-        kept = _agreement(similar, given, total)
-        believed = own if number else torch.nn.functional.one_hot(similar.argmax(1), classes).float()
-        spread, share = spreading(total((believed.T @ truth).double()))
-        noise = (spread + torch.log1p(-torch.tensor(kept))).fill_diagonal_(float(torch.tensor(kept).log()))
-        start = _sharpness(similar, noise[:, given].T, start, total)
-        tilt = _tilt(start * similar + noise[:, given].T, shares, total)
-        rounds = (*rounds, Round(prototypes, start, noise, tilt))
-        own = rounds[-1].labels(directions, own, given)
-        prototypes = prototypes_of(rounds)
-    return Structure(rounds, prototypes, spread, share)
+    share, shares = 0.0, prototypes.prior
+    own = one_hot(given, len(shares)).float()
+    for _ in range(ROUNDS):
+        last, share = next_round(rounds, prototypes, directions, own, given, shares, total)
+        rounds, own = (*rounds, last), last.labels(directions, own, given)
+        prototypes = prototypes_of(rounds, own)
+    assert last.spread is not None, "there are few classes"
+    return Structure(rounds, prototypes, last.spread, share)
+
+
+def next_round(
+    rounds: tuple[Round, ...],
+    prototypes: Prototypes,
+    directions: Tensor,
+    own: Tensor,
+    given: Tensor,
+    shares: Tensor,
+    total: Total,
+) -> tuple[Round, float]:
+    """Return the round after ``rounds``, and the share of structure that it found.
+
+    Args:
+        rounds: Those before it.
+        prototypes: Of the labels after them.
+        directions: (M, R) of the sample.
+        own: (M, C) its labels after them.
+        given: (M,) its given classes.
+        shares: (C,) logarithm of the given shares of the classes.
+        total: The sum over ranks.
+    """
+    classes = len(shares)
+    similar = prototypes.similarities(directions, own)
+    rate = 1 - _agreement(similar, given, total)
+    believed = own if rounds else one_hot(similar.argmax(1), classes).float()
+    spread, share = _spread(believed, given, total) if classes <= MOST_CLASSES else (None, 0.0)
+    noise = log_noise(given, classes, torch.tensor(rate), spread)
+    sharpness = _sharpness(similar, noise, rounds[-1].sharpness if rounds else 20.0, total)
+    tilt = _tilt(sharpness * similar + noise, shares, total)
+    return Round(prototypes, sharpness, rate, spread, tilt), share
+
+
+def _spread(believed: Tensor, given: Tensor, total: Total) -> tuple[Tensor, float]:
+    """As ``spreading``, from beliefs (M, C) about rows with given classes (M,)."""
+    counts = torch.zeros(believed.shape[1], believed.shape[1])
+    return spreading(total(counts.index_add_(1, given, believed.T).double()))
 
 
 def spreading(counts: Tensor) -> tuple[Tensor, float]:

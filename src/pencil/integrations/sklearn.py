@@ -21,21 +21,24 @@ from torch import Tensor, nn
 
 from pencil.algorithm import Pencil, Schedule, three_phases
 from pencil.config import RunConfig
-from pencil.config.schema import Model
+from pencil.config.schema import Model, Start
 from pencil.data import Examples, RowNumbers, Splits
 from pencil.engine import Event, Listener, Loop, Runtime, Training, predictions
 from pencil.estimates import NoiseEstimate
+from pencil.estimates import Start as Fitted
 from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError, check_parameters
 from pencil.integrations.sklearn_inputs import ArrayInputs, fit_transform, narrowed
 from pencil.methods import Method
-from pencil.presets import preset
+from pencil.models import PrototypeExpert, WithExpert
+from pencil.presets import KNOBS, preset
 from pencil.results import VERDICTS, alarm_record, alarm_sentence, judge_all
 from pencil.results.summary import too_many_changes
 from pencil.run.build import build_training
 from pencil.run.network import Make
 from pencil.run.posterior import Posterior, PosteriorOfTraining
 from pencil.run.sources import Prepared
+from pencil.run.start import StartOfTraining
 from pencil.stores import GivenLabels, StoreChoice
 
 _PURPOSE = "use pencil as a scikit-learn estimator"
@@ -63,8 +66,11 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         batch_size: Examples per step.
         weight_decay: The network's.
         label_rate: η, the label step per visit in the correction phase.
-        pull: κ, how strongly labels are held to the given ones.
+        pull: κ, how strongly labels are held to those that training starts from; by default what suits ``start``.
         entropy_weight: β, the weight of the entropy of predictions in the correction phase.
+        start: The labels that training starts from: ``given``, or ``prototypes``, better ones that are found from the
+            inputs in closed form.
+        expert: Whether to predict with the network and these prototypes together.
         method: Another method in place of PENCIL and its three knobs, such as ``pencil.CrossEntropy()``.
         normalize: What is removed from the inputs: ``auto`` (mean and deviation), ``mean`` or ``none``.
         device: ``auto``, ``cpu``, ``cuda``, ...
@@ -97,8 +103,10 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         batch_size: int = 128,
         weight_decay: float = 0.005,
         label_rate: Schedule = 1.0,
-        pull: float = 1.0,
+        pull: float | None = None,
         entropy_weight: float = 0.8,
+        start: Literal["given", "prototypes"] = "given",
+        expert: bool = False,
         method: Method | None = None,
         normalize: Literal["auto", "mean", "none"] = "auto",
         device: str = "auto",
@@ -116,6 +124,8 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.label_rate = label_rate
         self.pull = pull
         self.entropy_weight = entropy_weight
+        self.start = start
+        self.expert = expert
         self.method = method
         self.normalize = normalize
         self.device = device
@@ -211,17 +221,20 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             training.weights = None if weights is None else weights[training.indices]
             training.events.listeners = [_Lines()] if self.verbose else []
             posterior = PosteriorOfTraining(training, StoreChoice())
+            start = StartOfTraining(self._config(), training, None)
+            start.begin(0)
             if not Loop(training).run():
                 raise KeyboardInterrupt("fit was stopped by a signal")
+        if self.expert:
+            training.model = _with_expert(training, start.found)
         return training, posterior.found()
 
     def _config(self) -> RunConfig:
         """The preset ``features`` with this estimator's parameters."""
         start = preset("features", "X")
         args = {"hidden": list(self.hidden)} if self.head == "mlp" else {}
-        knobs: dict[str, Any] = {
-            name: getattr(self, name) for name in ("label_rate", "pull", "entropy_weight")
-        }
+        knobs: dict[str, Any] = {name: getattr(self, name) for name in ("label_rate", "entropy_weight")}
+        knobs |= {**KNOBS[self.start], **({} if self.pull is None else {"pull": self.pull})}
         rate = self.learning_rate
         return start.model_copy(
             update={
@@ -233,6 +246,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 "optimizer": start.optimizer.model_copy(update={"weight_decay": float(self.weight_decay)}),
                 "train": start.train.model_copy(update={"batch_size": int(self.batch_size)}),
                 "store": "dense",
+                "start": Start(labels=self.start),
                 "verdict": replace(start.verdict, max_false_relabels=float(self.max_false_relabels)),
             }
         )
@@ -269,6 +283,15 @@ def _alarms(noise: NoiseEstimate, changed: int, rows: int) -> list[str]:
     late = too_many_changes(changed, rows, None if noise.alarms else noise.rate.high)
     alarms = [*noise.alarms, *([] if late is None else [late])]
     return [alarm_sentence(alarm_record(alarm)) for alarm in alarms]
+
+
+def _with_expert(training: Training, start: Fitted | None) -> nn.Module:
+    """The network and the prototypes together."""
+    if start is None:
+        raise InputError("expert: True needs start='prototypes' and inputs (N, D)")
+    normalize = training.preparation.normalize
+    mean, std = (None, None) if normalize is None else map(torch.tensor, (normalize.mean, normalize.std))
+    return WithExpert(training.backbone, PrototypeExpert(start.classifier, mean, std))
 
 
 class _Lines(Listener):

@@ -76,7 +76,9 @@ _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "batch_size": (lambda value: _is_whole(value, 1), "a whole number above 0"),
     "weight_decay": (_is_number, _NUMBER),
     "label_rate": (_is_rate, _RATE),
-    "pull": (_is_number, _NUMBER),
+    "pull": (lambda value: value is None or _is_number(value), f"{_NUMBER}, or None"),
+    "start": (_among("given", "prototypes"), "'given' or 'prototypes'"),
+    "expert": (lambda value: isinstance(value, bool), "True or False"),
     "entropy_weight": (_is_number, _NUMBER),
     "method": (
         _is_method,

@@ -1,5 +1,6 @@
 """Networks: the paper's two for CIFAR, two smaller ones for small images, heads for features, and others by name."""
 
+from pencil.models.expert import PrototypeExpert, WithExpert
 from pencil.models.fast import FastNet, PatchWhitening, prepare
 from pencil.models.pair import Pair, apart, mean_prediction
 from pencil.models.preact_resnet import PreActBlock, PreActResNet
@@ -17,7 +18,9 @@ __all__ = [
     "PatchWhitening",
     "PreActBlock",
     "PreActResNet",
+    "PrototypeExpert",
     "SmallCNN",
+    "WithExpert",
     "apart",
     "build_model",
     "linear",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pencil.config import RunConfig
 from pencil.errors import ConfigError, did_you_mean
 from pencil.presets import defaults, paper
+from pencil.presets.defaults import KNOBS, start_from
 from pencil.presets.experiment import Experiment
 
 Preset = Callable[[str], RunConfig]
@@ -40,4 +41,4 @@ def _known(name: str) -> Preset:
     return PRESETS[name]
 
 
-__all__ = ["GROUPS", "PRESETS", "choices", "describe", "preset"]
+__all__ = ["GROUPS", "KNOBS", "PRESETS", "choices", "describe", "preset", "start_from"]

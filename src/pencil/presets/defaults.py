@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,6 +116,20 @@ def _small_images(data: DataSection) -> RunConfig:
 def _held_out_and_augmented() -> dict[str, Any]:
     # No crop: images keep the size that they have or are resized to.
     return {"validation": 0.1, "augment": Augment(pad=4, flip=True)}
+
+
+KNOBS: Mapping[str, Mapping[str, Any]] = {
+    "given": {"form": "reference", "pull": 1.0},
+    "prototypes": {"form": "printed", "pull": 3.0},
+}
+"""PENCIL's knobs by what training starts from: the printed loss holds rows to probabilities (see docs/method)."""
+
+
+def start_from(table: dict[str, Any], labels: str) -> None:
+    """Set what labels a table of settings starts from, with the knobs of PENCIL that belong to it."""
+    table["start"] = {**table.get("start", {}), "labels": labels}
+    if table.get("method", {}).get("name") == "pencil":
+        table["method"] |= KNOBS[labels]
 
 
 PRESETS = {

@@ -19,7 +19,7 @@ from pencil.results.judged import (
     judge_all,
 )
 from pencil.results.labels import LabelRow, label_rows, write_labels
-from pencil.results.model import ModelCard, load_weights, read_card, save_model
+from pencil.results.model import ModelCard, load_weights, read_card, read_expert, save_expert, save_model
 from pencil.results.neighbours import (
     NearRows,
     NeighbourCounts,
@@ -63,9 +63,11 @@ __all__ = [
     "read_card",
     "read_decisions",
     "read_estimates",
+    "read_expert",
     "read_json",
     "read_neighbours",
     "read_recalibration",
+    "save_expert",
     "save_labels",
     "save_model",
     "summarize",

@@ -21,6 +21,7 @@ from pencil.results.files import damaged, read_record, read_tensors
 
 WEIGHTS = "model.safetensors"
 CARD = "model.json"
+EXPERT = "expert.safetensors"
 MOST_VALUES = 1 << 28  # of one input, such as an image of 9,000 by 9,000 pixels
 MOST_CLASSES = 1 << 24
 
@@ -89,6 +90,40 @@ def _problem(card: ModelCard) -> str | None:
 
 def _normalizes(mean: tuple[float, ...], std: tuple[float, ...], channels: int) -> bool:
     return len(mean) == len(std) == channels and all(map(math.isfinite, (*mean, *std))) and min(std) > 0
+
+
+def save_expert(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write the tensors of a second expert; see ``pencil.models.expert``."""
+    with replacing(folder / EXPERT) as partial:
+        save_file({name: value.contiguous().clone() for name, value in tensors.items()}, partial)
+
+
+def read_expert(folder: Path, card: ModelCard) -> dict[str, Tensor]:
+    """Read the tensors of a second expert."""
+    file = folder / EXPERT
+    if not file.is_file():
+        raise RunError(
+            f"{folder} has no second expert; train it on features with: --start prototypes, or leave --expert out"
+        )
+    tensors = read_tensors(file)
+    width = (
+        len(tensors["offset"]) if tensors.get("offset") is not None and tensors["offset"].dim() == 1 else 0
+    )
+    shapes = {
+        "weight": (*card.input_shape, width),
+        "offset": (width,),
+        "centre": (width,),
+        "prototypes": (len(card.class_names), width),
+        "sharpness": (),
+    }
+    for name, shape in shapes.items():
+        if (
+            name not in tensors
+            or tuple(tensors[name].shape) != shape
+            or not bool(tensors[name].isfinite().all())
+        ):
+            raise damaged(file, f"{name} must be finite numbers of shape {shape}")
+    return tensors
 
 
 def load_weights(folder: Path, model: nn.Module) -> None:

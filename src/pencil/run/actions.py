@@ -48,6 +48,7 @@ from pencil.run.noise import describe_noise
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
 from pencil.run.resolve import resolve
 from pencil.run.sources import Prepared, describe_data
+from pencil.run.start import StartOfTraining
 
 AFTER_RESTART_SECONDS = 30.0  # under torchrun: time for the replaced process to end
 SKIPPED_LISTED = 1000  # skipped rows listed in the summary, which counts all
@@ -158,6 +159,8 @@ def _carry_on(
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
     estimation = Estimation(config, directory, training)
     estimation.begin(loop.step)
+    start = StartOfTraining(config, training, directory.path)
+    start.begin(loop.step)
     try:
         finished = loop.run()
     finally:

@@ -59,7 +59,7 @@ def build_training(
     sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)
     network = build_network(config, prepared.train, preparation, runtime, make)
-    earlier = earlier_run(config.start) if begins and config.start is not None else None
+    earlier = earlier_run(config.start.run) if begins and config.start.run is not None else None
     if earlier is not None:
         start_network(network, earlier, prepared.train.class_names)
     model = runtime.network(network)
@@ -94,7 +94,8 @@ def _build_learner(
     config: RunConfig, train: Examples, labels: GivenLabels, directory: RunDirectory | None
 ) -> LabelLearner:
     with warnings.catch_warnings():
-        if config.start is not None:  # labels were corrected before, so a plan that moves none makes sense
+        # Proofs that no label flips are for hard given labels, and an earlier run may have corrected them already.
+        if config.start.run is not None or config.start.labels != "given":
             warnings.simplefilter("ignore", PlanWarning)
         return LabelLearner(
             build_method(config, train=train),

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from pencil.config.methods import OwnMethod
-from pencil.config.schema import Start
 from pencil.data import Examples, known_keys
 from pencil.embed.finetune import NAME as FINETUNED
 from pencil.embed.finetune import Finetuned
@@ -27,9 +26,9 @@ from pencil.stores import rows_at_once
 NEW = -1
 
 
-def earlier_run(start: Start) -> RunDirectory:
+def earlier_run(run: str) -> RunDirectory:
     """The finished run to start from."""
-    directory = RunDirectory.open(Path(start.run).expanduser())
+    directory = RunDirectory.open(Path(run).expanduser())
     directory.require_finished()
     return directory
 

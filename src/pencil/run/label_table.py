@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Rows, TopRows, as_distribution
+from pencil.algorithm import Pencil, Rows, TopRows, as_distribution
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.engine import LabelLearner, fitting_method
@@ -233,9 +233,9 @@ def _kept_store(directory: RunDirectory, estimates: Estimates) -> StoreChoice:
 
 @dataclass(frozen=True)
 class KeptBelief(Method):
-    """Replaces a user's own method when a finished run is read: its rows are the distributions of that method.
+    """Replaces a method when a finished run is read: its rows are the distributions of that method.
 
-    Reports, reviews and exports therefore need no user code.
+    Reports, reviews and exports therefore need no user code and no labels that training started from.
     """
 
     learned: bool
@@ -249,9 +249,18 @@ class KeptBelief(Method):
         return rows if self.learned else as_distribution(given, num_classes)
 
 
+def _keeps_belief(config: RunConfig) -> bool:
+    """Whether a finished run keeps distributions: what the method's own rows mean depends on more than themselves.
+
+    That is the code of a user's own method, or the labels that training started from.
+    """
+    started = config.start.labels != "given" and not isinstance(config.method, Pencil)
+    return started or isinstance(config.method, OwnMethod)
+
+
 def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:
-    """The label rows that a finished run keeps: the store's, or the distributions of a user's own method."""
-    if not isinstance(config.method, OwnMethod):
+    """The label rows that a finished run keeps: the store's, or the method's distributions."""
+    if not _keeps_belief(config):
         return learner.store.state()
     width = KeptBelief(learner.method.learns_labels).row_width(learner.num_classes)
     kept = DenseStore(
@@ -266,9 +275,9 @@ def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict
 def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
     """The store and method that interpret what ``rows_to_keep`` saved."""
     config = directory.config
-    if isinstance(config.method, OwnMethod):
+    if _keeps_belief(config):
         return StoreChoice(), KeptBelief(directory.summary.get("learns_labels", True))
-    return StoreChoice.parse(config.store).in_memory, config.method
+    return StoreChoice.parse(config.store).in_memory, config.load_method()
 
 
 def is_belief(distribution: Rows) -> bool:

@@ -16,7 +16,7 @@ from pencil.estimates import neighbours as near
 from pencil.results import NearRows, write_neighbours
 from pencil.results.neighbours import TRAIN
 from pencil.run.directory import RunDirectory
-from pencil.run.posterior import BATCH, is_vector
+from pencil.run.passes import BATCH, is_vector
 from pencil.run.sources import Prepared
 from pencil.stores import free_memory
 

@@ -26,8 +26,8 @@ from pencil.engine import Runtime, is_sharded
 from pencil.errors import ConfigError
 from pencil.imports import users_code
 from pencil.kinds import DataSection
-from pencil.models import build_model, prepare
-from pencil.results import ModelCard, load_weights, read_card
+from pencil.models import PrototypeExpert, WithExpert, build_model, prepare
+from pencil.results import ModelCard, load_weights, read_card, read_expert
 from pencil.run.code import Trust, check_code, code_of_run
 from pencil.run.directory import RunDirectory
 
@@ -145,14 +145,18 @@ def model_card(config: RunConfig, train: Examples, preparation: Preparation) -> 
 
 
 def trained_network(
-    directory: RunDirectory, runtime: Runtime, *, trust_code: Trust = False
+    directory: RunDirectory, runtime: Runtime, *, trust_code: Trust = False, expert: bool = False
 ) -> tuple[nn.Module, Preparation, ModelCard]:
-    """Load the network of a finished run for prediction; for ``trust_code`` see ``pencil.run.resume``."""
+    """Load the network of a finished run for prediction, with its second expert if asked for.
+
+    For ``trust_code`` see ``pencil.run.resume``.
+    """
     card = read_card(directory.path)
     check_code(code_of_run(directory), trust_code, source=directory.path)
     with users_code("model.name", card.name):
         model = _named_network(card.name, card.input_shape, len(card.class_names), card.args)
     load_weights(directory.path, model)
+    model = _with_expert(model, directory, card) if expert else model
     normalize = Normalize(card.mean, card.std) if card.mean is not None and card.std is not None else None
     preparation = Preparation(
         device=runtime.device,
@@ -161,6 +165,12 @@ def trained_network(
         channels_last=runtime.channels_last,
     )
     return runtime.place(model), preparation, card
+
+
+def _with_expert(model: nn.Module, directory: RunDirectory, card: ModelCard) -> nn.Module:
+    tensors = read_expert(directory.path, card)
+    mean, std = (None if values is None else torch.tensor(values) for values in (card.mean, card.std))
+    return WithExpert(model, PrototypeExpert(tensors, mean, std))
 
 
 def _normalize(data: DataSection, train: Examples, seed: int) -> Normalize | None:

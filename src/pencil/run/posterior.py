@@ -8,25 +8,22 @@ learned the given labels by heart, and its features would confirm them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from pencil.algorithm import Phase, Rows, TopRows
 from pencil.config import RunConfig
-from pencil.data import Inputs
-from pencil.engine import Training, network_features
+from pencil.engine import Training
 from pencil.estimates import NoiseEstimate, Passes, fit
 from pencil.methods import Method
 from pencil.results.estimates import Source
-from pencil.stores import DenseStore, RowStore, StoreChoice, choose_store, free_memory, rows_at_once
+from pencil.run.passes import early_epoch, has_vectors, passes_over_features, passes_over_inputs
+from pencil.stores import RowStore, StoreChoice, rows_at_once
 from pencil.stores.choice import USUAL_K
 
-BATCH = 4096
-EARLY = 4  # the part of the backbone phase after which a network's features are used
 WHOLE = 1000  # classes up to which a method without rows gets whole rows of the posterior
 
 
@@ -45,23 +42,6 @@ class Posterior:
     choice: StoreChoice
     noise: NoiseEstimate
     source: Source
-
-
-def has_vectors(training: Training) -> bool:
-    """Whether the inputs are vectors of real numbers, which serve as features."""
-    return training.runtime.any_of(len(training.train) > 0 and is_vector(training.train.inputs))[0]
-
-
-def is_vector(inputs: Inputs) -> bool:
-    """Whether the inputs are vectors of real numbers."""
-    first = inputs.fetch(torch.tensor([0]))
-    return first.dim() == 2 and first.is_floating_point()
-
-
-def early_epoch(phases: Sequence[Phase]) -> int:
-    """The number of epochs after which the network's features are used: a quarter of the backbone phase, at least 1."""
-    backbone = sum(phase.epochs for phase in phases if phase.name == "backbone")
-    return max(1, -(-backbone // EARLY))
 
 
 class PosteriorOfTraining:
@@ -89,7 +69,7 @@ class PosteriorOfTraining:
         self.epoch = early_epoch(training.learner.phases if phases is None else phases)
         self.from_inputs = has_vectors(training)
         if not self.from_inputs:
-            training.after_epoch = self._after_epoch
+            training.after_epoch.append(self._after_epoch)
 
     def found(self) -> Posterior:
         """The posterior when training has ended."""
@@ -111,34 +91,14 @@ class PosteriorOfTraining:
 
 def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | None = None) -> Posterior:
     """The posterior from the inputs themselves."""
-    inputs = training.train.inputs
-
-    def passes() -> Iterator[tuple[Tensor, Tensor]]:
-        for places in torch.arange(len(training.train)).split(BATCH):
-            yield places, inputs.fetch(places)
-
-    return _posterior(training, passes, "inputs", choice, folder)
+    return _posterior(training, passes_over_inputs(training), "inputs", choice, folder)
 
 
 def posterior_of_network(
     training: Training, source: Source, choice: StoreChoice, folder: Path | None = None
 ) -> Posterior:
-    """The posterior from the network's features as they are now; the features are computed once and kept."""
-    kept: DenseStore | None = None
-    for batch, features in network_features(training):
-        if kept is None:
-            width = features.shape[1]
-            mapped = choose_store(len(training.train), width, can_cut=False, memory=free_memory()).mapped
-            kept = DenseStore(len(training.train), width, folder if mapped else None)
-        kept.scatter(batch, features)
-
-    def passes() -> Iterator[tuple[Tensor, Tensor]]:
-        if kept is None:  # a rank without rows
-            return
-        for places in torch.arange(kept.num_rows).split(BATCH):
-            yield places, kept.gather(places)
-
-    return _posterior(training, passes, source, choice, folder)
+    """The posterior from the network's features as they are now."""
+    return _posterior(training, passes_over_features(training, folder), source, choice, folder)
 
 
 def _posterior(

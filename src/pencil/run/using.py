@@ -25,15 +25,21 @@ from pencil.run.sources import Prepared, read_splits, read_unlabelled
 
 
 def evaluate(
-    directory: RunDirectory, split: str = "test", *, trust_code: Trust = False, changed_data: bool = False
+    directory: RunDirectory,
+    split: str = "test",
+    *,
+    trust_code: Trust = False,
+    changed_data: bool = False,
+    expert: bool = False,
 ) -> dict[str, Any]:
     """Measure the accuracy of the trained network on a split of the run's own data.
 
-    For ``trust_code`` and ``changed_data`` see ``resume``.
+    ``expert``: together with the second expert of a run that started from prototypes. For ``trust_code`` and
+    ``changed_data`` see ``resume``.
     """
     directory.require_finished()
     runtime = build_runtime(directory.config)
-    model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
+    model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code, expert=expert)
     prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
     prepared = with_features(prepared, directory.config.data, runtime)
     check_same_encoder(directory, prepared)
@@ -46,16 +52,21 @@ def evaluate(
 
 
 def predict(
-    directory: RunDirectory, data: DataSection, split: str = "train", *, trust_code: Trust = False
+    directory: RunDirectory,
+    data: DataSection,
+    split: str = "train",
+    *,
+    trust_code: Trust = False,
+    expert: bool = False,
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """Predict every row of a data source in order; return the predictions and the class names.
 
     The data may have no labels; it then has no splits either. Classes that only the data has follow the model's
-    classes. For ``trust_code`` see ``resume``.
+    classes. For ``trust_code`` see ``resume``, for ``expert`` ``evaluate``.
     """
     directory.require_finished()
     runtime = build_runtime(directory.config)
-    model, preparation, card = trained_network(directory, runtime, trust_code=trust_code)
+    model, preparation, card = trained_network(directory, runtime, trust_code=trust_code, expert=expert)
     examples: Examples | Unlabelled | None = read_unlabelled(data)
     if examples is None:
         examples = _split(read_splits(data), split, data.path)

@@ -1,0 +1,111 @@
+"""The rows that estimates are fitted on: passes over all of them, and a sample of them that is held.
+
+Legend: N rows of all ranks, M rows of the sample, R dimensions, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pencil.estimates.likelihood import CELLS, Evidence
+from pencil.estimates.prototypes import Prototypes
+from pencil.estimates.structure import Round, chained
+from pencil.estimates.whitening import Passes, Total, Whitening, projected
+
+SAMPLED = 10_000
+"""Rows of all ranks that the likelihood is fitted on."""
+SAMPLED_CELLS = 2**25
+"""Most similarities (rows times classes) that are held."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of this rank that are held.
+
+    Features (M, R) as ``projected``, directions (M, R), given classes (M,) and whether they are trusted (M,).
+    """
+
+    features: Tensor
+    directions: Tensor
+    given: Tensor
+    trusted: Tensor
+
+    def evidence(
+        self, prototypes: Prototypes, rounds: tuple[Round, ...], spread: Tensor | None = None
+    ) -> Evidence:
+        """The similarities of these rows to prototypes, after some rounds."""
+        classes = len(prototypes.prior)
+        pieces = zip(in_parts(self.directions, classes), in_parts(self.given, classes), strict=True)
+        similar = [
+            prototypes.similarities(some, chained(rounds, some, labels, classes)) for some, labels in pieces
+        ]
+        whole = torch.cat(similar) if similar else torch.zeros(0, classes)
+        return Evidence(whole, self.given, self.trusted, prototypes.prior, spread)
+
+
+@dataclass(frozen=True)
+class DataRows:
+    """The rows of this rank, N of all ranks, and what every pass over them needs."""
+
+    passes: Passes
+    given: Tensor
+    trusted: Tensor
+    classes: int
+    whitening: Whitening
+    rows: int
+    total: Total
+
+    @property
+    def stride(self) -> int:
+        """Every how many rows one is held."""
+        return max(1, -(-self.rows // max(1, min(SAMPLED, SAMPLED_CELLS // self.classes))))
+
+    def first_pass(self) -> tuple[Prototypes, Tensor, Sample]:
+        """Prototypes of the given classes, sums (C, R) of their centred features, and the sample."""
+        width = len(self.whitening.mean)
+        sums = torch.zeros(2, self.classes, width, dtype=torch.float64)
+        counts = torch.zeros(self.classes, dtype=torch.float64)
+        held = [(torch.zeros(0, width), torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
+        for places, features in self.passes():
+            directions, plain = self.whitening(features), projected(features, self.whitening.projection)
+            sums[0].index_add_(0, self.given[places], directions.double())
+            sums[1].index_add_(0, self.given[places], plain - self.whitening.mean)
+            counts += self.given[places].bincount(minlength=self.classes)
+            chosen = places % self.stride == 0
+            held.append((plain[chosen].float(), directions[chosen], places[chosen]))
+        features, directions, places = (torch.cat(each) for each in zip(*held, strict=True))
+        sample = Sample(features, directions, self.given[places], self.trusted[places])
+        directed, centred = self.total(sums)
+        return Prototypes.of(directed, self.total(counts)), centred, sample
+
+    def prototypes(self, rounds: tuple[Round, ...], sample: Sample, own: Tensor) -> Prototypes:
+        """Prototypes of all rows' labels after some rounds, after which the sample has the labels ``own`` (M, C)."""
+        sums = torch.zeros(self.classes, len(self.whitening.mean), dtype=torch.float64)
+        counts = torch.zeros(self.classes, dtype=torch.float64)
+        for directions, labels in self._labelled(rounds, sample, own):
+            sums += (labels.T @ directions).double()
+            counts += labels.sum(0, dtype=torch.float64)
+        return Prototypes.of(self.total(sums), self.total(counts))
+
+    def _labelled(
+        self, rounds: tuple[Round, ...], sample: Sample, own: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Directions and labels of all rows: the sample's if it has all, else from a pass."""
+        if self.stride == 1:
+            yield sample.directions, own
+            return
+        for places, features in self.passes():
+            for part, some in zip(
+                in_parts(places, self.classes), in_parts(features, self.classes), strict=True
+            ):
+                directions = self.whitening(some)
+                yield directions, chained(rounds, directions, self.given[part], self.classes)
+
+
+def in_parts(values: Tensor, classes: int) -> Iterator[Tensor]:
+    """Rows in parts whose probabilities take limited memory."""
+    return iter(values.split(max(1, CELLS // classes)))

@@ -1,0 +1,176 @@
+"""Labels to start training from: the rounds of ``structure``, as many as held-out labels confirm.
+
+Without structure in the noise the rounds have uniform rates r, and they raise the labels by self-training: prototypes
+of better labels give better labels. How many rounds help depends on the data. With few rows of a class and much noise
+it is six and more; with little noise the first is the best, because labels that the prototypes are unsure of blur them.
+So a tenth of the rows, chosen by their content, is left out, and the number of rounds is the one by which the given
+labels of these rows are most likely:
+
+    Σ_i log Σ_c softmax(b z_i)_c P(given_i | c),    z_i = cos(u_i, S_c).
+
+Then the rounds are made with all rows, and y of the last one is what training starts from.
+
+The prototypes before the last round and its b are a classifier of new rows, softmax(b z).
+
+Legend: N rows of all ranks, B rows, R dimensions, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from pencil.errors import DataError
+from pencil.estimates.rows import DataRows, Sample, in_parts
+from pencil.estimates.structure import Round, chained, next_round
+from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
+
+MOST_ROUNDS, PATIENCE = 8, 2
+LEFT_OUT = 10
+"""One of so many rows is left out to choose the number of rounds."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The fitted rounds, equal on all ranks.
+
+    Attributes:
+        whitening: From features to directions.
+        rounds: In order, at least one.
+        likelihoods: The mean log-likelihood of the left-out labels after each round that was tried.
+    """
+
+    whitening: Whitening
+    rounds: tuple[Round, ...]
+    likelihoods: tuple[float, ...]
+
+    def posterior(self, features: Tensor, given: Tensor) -> Tensor:
+        """The probability y (B, C) of each class for rows that were fitted."""
+        classes = len(self.rounds[0].tilt)
+        pieces = zip(in_parts(features, classes), in_parts(given, classes), strict=True)
+        found = [chained(self.rounds, self.whitening(some), labels, classes) for some, labels in pieces]
+        return torch.cat(found) if found else torch.zeros(0, classes)
+
+    @property
+    def classifier(self) -> dict[str, Tensor]:
+        """The classifier of new rows x as plain tensors.
+
+        With a = normalise(x ``weight`` − ``offset``), its logits are ``sharpness`` · cos(a − ``centre``,
+        ``prototypes``).
+        """
+        white, last = self.whitening, self.rounds[-1]
+        root = white.root.double()
+        weight = root if white.projection is None else white.projection @ root
+        return {
+            "weight": weight.float(),
+            "offset": (white.mean @ root).float(),
+            "centre": last.prototypes.centre,
+            "prototypes": normalize(last.prototypes.sums, dim=1),
+            "sharpness": torch.tensor(last.sharpness),
+        }
+
+
+def fit_start(
+    passes: Passes,
+    given: Tensor,
+    num_classes: int,
+    *,
+    total: Total = lambda values: values,
+) -> Start:
+    """Fit on all rows.
+
+    Args:
+        passes: Makes one pass over this rank's rows.
+        given: (N,) their given classes.
+        num_classes: C.
+        total: The sum of a tensor over all ranks.
+    """
+    whitening, _, rows = fit_whitening(passes, total)
+    trusted = torch.zeros(len(given), dtype=torch.bool)
+    data = DataRows(passes, given, trusted, num_classes, whitening, rows, total)
+    likelihoods = _likelihoods(data)
+    best = max(range(len(likelihoods)), key=lambda number: likelihoods[number])
+    rounds = list(_rounds(data, best + 1))
+    return Start(whitening, tuple(rounds), likelihoods)
+
+
+def prototype_start(features: Tensor, labels: Tensor, num_classes: int | None = None) -> Tensor:
+    """Probabilities (N, C) to start from, for features and labels in memory.
+
+        learner = LabelLearner(method, labels, phases, start=prototype_start(features, labels))
+
+    Args:
+        features: (N, D), inputs that are features or those of a pretrained network.
+        labels: (N,) the given classes.
+        num_classes: C, if it is not the largest class plus 1.
+    """
+    values, given = torch.as_tensor(features).float(), torch.as_tensor(labels).long()
+    if values.dim() != 2 or given.shape != values.shape[:1]:
+        raise DataError(
+            f"prototype_start: features {tuple(values.shape)} and labels {tuple(given.shape)} must be (N, D) and (N,)"
+        )
+    classes = num_classes or (int(given.max()) + 1 if len(given) else 1)
+    start = fit_start(lambda: iter([(torch.arange(len(given)), values)]), given, classes)
+    return start.posterior(values, given)
+
+
+def _rounds(data: DataRows, most: int) -> Iterator[Round]:
+    """Make rounds one after another."""
+    prototypes, _, sample = data.first_pass()
+    rounds: tuple[Round, ...] = ()
+    own, shares = one_hot(sample.given, data.classes).float(), prototypes.prior
+    while len(rounds) < most:
+        if rounds:
+            own = rounds[-1].labels(sample.directions, own, sample.given)
+            prototypes = data.prototypes(rounds, sample, own)
+        found, _ = next_round(rounds, prototypes, sample.directions, own, sample.given, shares, data.total)
+        rounds = (*rounds, found)
+        yield found
+
+
+def _likelihoods(data: DataRows) -> tuple[float, ...]:
+    """Of the left-out labels, by rounds on all other rows; ends when they have not risen in two rounds."""
+    held = _left_out(data)
+    others = replace(data, passes=lambda: _chosen(data.passes, left_out=False))
+    found: list[float] = []
+    for each in _rounds(others, MOST_ROUNDS):
+        found.append(_likelihood(each, held, data.total))
+        if len(found) - found.index(max(found)) > PATIENCE:
+            break
+    return tuple(found)
+
+
+def _likelihood(last: Round, held: Sample, total: Total) -> float:
+    sums = torch.zeros(2, dtype=torch.float64)
+    classes = len(last.tilt)
+    pieces = zip(in_parts(held.directions, classes), in_parts(held.given, classes), strict=True)
+    for directions, given in pieces:
+        nothing = torch.zeros(len(given), classes)  # no row of these is in the prototypes
+        read = (last.sharpness * last.prototypes.similarities(directions, nothing)).log_softmax(1)
+        sums[0] += (read + last.log_noise(given)).logsumexp(1).double().sum()
+        sums[1] += len(given)
+    value, count = total(sums).tolist()
+    return float(value / max(count, 1))
+
+
+def _left_out(data: DataRows) -> Sample:
+    """The left-out rows of the sample."""
+    return replace(data, passes=lambda: _chosen(data.passes, left_out=True)).first_pass()[2]
+
+
+def _chosen(passes: Passes, *, left_out: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    for places, features in passes():
+        chosen = _is_left_out(features) == left_out
+        yield places[chosen], features[chosen]
+
+
+def _is_left_out(features: Tensor) -> Tensor:
+    """(B,) bool for about one of ten rows, by their content: the same rows on any number of ranks."""
+    numbers = features.float().contiguous().view(torch.int32).long()
+    factors = torch.arange(1, 2 * features.shape[1], 2) * 0x9E3779B1
+    mixed = (numbers * factors).sum(1)
+    return ((mixed ^ (mixed >> 29)) % LEFT_OUT) == 0

@@ -1,0 +1,105 @@
+"""Labels that a run starts from: computed once, kept in the run's folder, and read when the run resumes.
+
+For inputs that are vectors they are computed before the first step, and the prototypes become a second expert beside
+the network. For other inputs, such as images, they are computed from the network's features after a quarter of the
+backbone phase, as the posterior is (``posterior``); the label rows then begin anew.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from pencil.config import RunConfig
+from pencil.data import RowNumbers
+from pencil.engine import Training
+from pencil.estimates import Passes, Start, fit_start
+from pencil.results import SavedLabels, save_expert, save_labels
+from pencil.run.passes import early_epoch, has_vectors, passes_over_features, passes_over_inputs
+from pencil.run.posterior import kept_rows, store_of_posterior
+from pencil.stores import rows_at_once
+
+NAME = "start"
+
+
+class StartOfTraining:
+    """Computes or reads the labels that a training starts from. Every rank takes part in every call.
+
+    Args:
+        config: The settings of the run.
+        training: The training, before its loop runs.
+        folder: The run's folder; None to keep nothing.
+
+    Attributes:
+        found: The fitted start, of inputs that are vectors; None before it is computed, and after a run was resumed.
+    """
+
+    def __init__(self, config: RunConfig, training: Training, folder: Path | None) -> None:
+        self.found: Start | None = None
+        self._training, self._folder = training, folder
+        self._wanted = config.start.labels == "prototypes"
+        self._epoch = early_epoch(config.phases)
+        learner = training.learner
+        self._choice = store_of_posterior(config, learner.method, learner.num_classes)
+
+    def begin(self, step: int) -> None:
+        """Before the loop continues at ``step``: start from these labels, now or when the network has features."""
+        if not self._wanted:
+            return
+        vectors = has_vectors(self._training)
+        if step > (0 if vectors else self._epoch * self._training.sampler.steps - 1):
+            self._read()
+        elif vectors:
+            self.found = self._compute(passes_over_inputs(self._training))
+            self._write_expert(self.found)
+        if not vectors:
+            self._training.after_epoch.append(self._after_epoch)
+
+    def _after_epoch(self, epochs: int) -> None:
+        if epochs == self._epoch:
+            self._compute(passes_over_features(self._training, self._folder))
+
+    def _compute(self, passes: Passes) -> Start:
+        learner = self._training.learner
+        given, classes = learner.given.hard, learner.num_classes
+        found = fit_start(passes, given, classes, total=self._training.runtime.total)
+        store = self._choice.make(len(given), classes, self._folder)
+        size = rows_at_once(classes)
+        for places, features in passes():
+            for part, some in zip(places.split(size), features.split(size), strict=True):
+                rows = kept_rows(found.posterior(some, given[part]), given[part], self._choice)
+                store.scatter(part, rows)  # type: ignore[arg-type]  # of the store's kind
+        self._write(store.state())
+        learner.start_from(store)
+        return found
+
+    def _write(self, rows: dict[str, torch.Tensor]) -> None:
+        job = self._training
+        if self._folder is None:
+            return
+        if job.runtime.is_main:
+            shutil.rmtree(self._folder / NAME, ignore_errors=True)  # files of another number of ranks
+        job.runtime.barrier()
+        ids = RowNumbers(len(job.train))
+        save_labels(self._folder, job.indices, job.train.labels, rows, ids, job.runtime.rank, name=NAME)
+        job.runtime.barrier()
+
+    def _write_expert(self, found: Start) -> None:
+        if self._folder is not None and self._training.runtime.is_main:
+            save_expert(self._folder, found.classifier)
+
+    def _read(self) -> None:
+        """The rows of this rank, whichever rank wrote them."""
+        job, classes = self._training, self._training.learner.num_classes
+        assert self._folder is not None, "only a run with a folder resumes"
+        store = self._choice.make(len(job.train), classes, self._folder)
+        state = store.state()
+        saved = SavedLabels(self._folder, classes, self._choice.in_memory.make(0, classes).state(), name=NAME)
+        for chunk in saved.chunks(rows_at_once(classes)):
+            places = job.indices - chunk.first
+            mine = ((places >= 0) & (places < len(chunk.ids))).nonzero()[:, 0]
+            for name, values in state.items():
+                values[mine] = chunk.rows[name][places[mine]]
+        job.learner.start_from(store, rows=False)

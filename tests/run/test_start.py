@@ -1,0 +1,162 @@
+"""A run that starts from prototypes: exact on resume, alike for any number of ranks and store, with a second expert."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from test_estimation import images
+
+from pencil.algorithm import TopRows
+from pencil.config import RunConfig
+from pencil.errors import ConfigError, RunError
+from pencil.presets import start_from
+from pencil.results import SavedLabels, read_card, read_expert
+from pencil.results.files import read_tensors
+from pencil.run import LabelTable, RunDirectory, evaluate, predict, prepare_examples, resume, train
+from pencil.run.start import NAME
+from support.stopping import StopAfter
+
+NOISE = {"kind": "symmetric", "rate": 0.4}
+
+
+@pytest.fixture
+def started(make_config):
+    """Settings of a run that starts from prototypes."""
+
+    def make(**options) -> RunConfig:
+        table = make_config(data={"noise": NOISE}, **options).table()
+        start_from(table, "prototypes")
+        return RunConfig.of(table)
+
+    return make
+
+
+def learned(run):
+    found = [judged.distribution for judged in LabelTable.open(run).learned_chunks()]
+    return torch.cat([each.dense() if isinstance(each, TopRows) else each for each in found])
+
+
+def start_rows(run):
+    saved = SavedLabels(run.path, 3, name=NAME)
+    return saved.rows(0, saved.num_rows)
+
+
+def results(run):
+    return {**read_tensors(run.path / "model.safetensors"), "labels": learned(run)}
+
+
+def assert_same(one, two):
+    for name, value in results(one).items():
+        assert torch.equal(value, results(two)[name]), name
+
+
+def test_labels_start_better_than_given_and_stay_so(started, make_config, tmp_path):
+    run = train(started(), tmp_path / "run")
+    truth = prepare_examples(run.config.data, run.config.seed).train.reference
+    saved = start_rows(run)
+    start = float((saved.rows["values"].argmax(1) == truth).float().mean())
+    given = float((saved.given.hard == truth).float().mean())
+    after = float((learned(run).argmax(1) == truth).float().mean())
+    assert start > given + 0.1
+    assert after >= start - 0.01
+
+
+@pytest.mark.parametrize("step", [1, 4])
+@pytest.mark.parametrize("store", ["dense", "top:2"])
+def test_a_run_that_was_stopped_continues_exactly(started, tmp_path, step, store):
+    whole = train(started(store=store), tmp_path / "whole")
+    stopped = train(started(store=store), tmp_path / "stopped", (StopAfter(step),))
+    assert not stopped.is_finished
+    assert_same(resume(stopped.path), whole)
+
+
+@pytest.mark.parametrize("step", [4, 5, 7])
+def test_images_start_from_the_networks_features_and_continue_exactly(manifest, tmp_path, step):
+    table = images(manifest, (8, 1, 0)).table() | {"start": {"labels": "prototypes"}}
+    whole = train(RunConfig.of(table), tmp_path / "whole")  # three steps an epoch, features after six
+    assert (whole.path / NAME).is_dir()
+    stopped = train(RunConfig.of(table), tmp_path / "stopped", (StopAfter(step),))
+    assert (stopped.path / NAME).is_dir() == (step >= 5)
+    assert_same(resume(stopped.path), whole)
+    with pytest.raises(RunError, match="has no second expert; train it on features with: --start prototypes"):
+        evaluate(whole, "train", expert=True)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("store", ["dense", "top:2"])
+def test_ranks_start_from_what_one_process_does(started, tmp_path, ranks, store):
+    alone = train(started(store=store), tmp_path / "alone")
+    (tmp_path / "config.toml").write_text(alone.config.toml())
+    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
+    words = ("train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together", "--quiet")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    together = RunDirectory.open(tmp_path / "together")
+    if store == "dense":
+        one, several = (start_rows(run).rows["values"] for run in (alone, together))
+        torch.testing.assert_close(several, one, atol=1e-5, rtol=0)
+    torch.testing.assert_close(learned(together), learned(alone), atol=5e-3, rtol=0)
+    theirs = read_expert(together.path, read_card(together.path))
+    for name, value in read_expert(alone.path, read_card(alone.path)).items():
+        torch.testing.assert_close(theirs[name], value, atol=1e-4, rtol=1e-4)
+
+
+def test_a_stopped_run_continues_on_other_ranks_from_the_same_labels(started, tmp_path):
+    stopped = train(started(), tmp_path / "stopped", (StopAfter(4),))
+    before = start_rows(stopped).rows["values"]
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "pencil")
+    words = ("resume", stopped.path, "--quiet")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    assert torch.equal(start_rows(stopped).rows["values"], before)
+    whole = train(started(), tmp_path / "whole")
+    torch.testing.assert_close(learned(stopped), learned(whole), atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["cross_entropy", "early_learning", "sparse_over_parametrization"])
+def test_any_method_may_start_from_prototypes(started, tmp_path, method):
+    table = started().table() | {"method": {"name": method}}
+    run = train(RunConfig.of(table), tmp_path / "run")
+    believed = learned(run)
+    torch.testing.assert_close(believed.sum(1), torch.ones(len(believed)), atol=1e-3, rtol=0)
+
+
+def test_the_second_expert_adds_to_the_networks_prediction(started, points, tmp_path):
+    run = train(started(), tmp_path / "run")
+    network = evaluate(run, "train")["accuracy"]
+    both = evaluate(run, "train", expert=True)["accuracy"]
+    assert abs(both - network) < 0.2
+    features = np.load(points)["X"]
+    chunks, _ = predict(run, run.config.data, expert=True)
+    got = torch.cat([judged.distribution for judged in chunks])
+    tensors, card = read_expert(run.path, read_card(run.path)), read_card(run.path)
+    inputs = torch.from_numpy(features)
+    directions = torch.nn.functional.normalize(inputs @ tensors["weight"] - tensors["offset"], dim=1)
+    units = torch.nn.functional.normalize(directions - tensors["centre"], dim=1)
+    expert = (tensors["sharpness"] * units @ tensors["prototypes"].T).log_softmax(1)
+    weights = read_tensors(run.path / "model.safetensors")
+    prepared = (inputs - torch.tensor(card.mean)) / torch.tensor(card.std)
+    logits = prepared @ next(v for v in weights.values() if v.dim() == 2).T + next(
+        v for v in weights.values() if v.dim() == 1
+    )
+    torch.testing.assert_close(got, (logits.log_softmax(1) + expert).softmax(1), atol=1e-3, rtol=0)
+
+
+def test_a_damaged_expert_is_named(started, tmp_path):
+    run = train(started(epochs=(1, 5, 0)), tmp_path / "run")
+    from safetensors.torch import save_file
+
+    tensors = read_tensors(run.path / "expert.safetensors")
+    save_file(tensors | {"centre": torch.zeros(2)}, run.path / "expert.safetensors")
+    with pytest.raises(RunError, match=r"expert.safetensors .*centre must be finite numbers of shape"):
+        evaluate(run, "train", expert=True)
+
+
+def test_a_start_and_an_earlier_run_cannot_be_combined(make_config):
+    table = make_config().table() | {"start": {"labels": "prototypes", "run": "runs/a"}}
+    with pytest.raises(ConfigError, match=r"cannot be combined with run; leave one of them out"):
+        RunConfig.of(table)
