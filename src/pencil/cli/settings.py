@@ -42,8 +42,12 @@ def train_config(
     table = _base_table(data, config, preset_name, embed, settings) if base is None else base
     if method is not None:
         _set_method(table, method)
-    if start is not None:
-        start_from(table, start)
+    by_data = (config, preset_name, method, base) == (
+        None,
+    ) * 4  # nothing but the data has chosen the settings
+    labels = start or (_default_start(table, settings) if by_data else None)
+    if labels is not None:
+        start_from(table, labels)
     if noise is not None:
         assign(table, "data.noise", parse_noise(noise))
     if trusted is not None:
@@ -183,6 +187,13 @@ def _embedded_table(start: str, kind: Kind, data: str, embed: str) -> dict[str, 
     table = preset(start, data).table()
     table["data"] = {"kind": kind.name, "path": data, "embed": embed}
     return table
+
+
+def _default_start(table: dict[str, Any], settings: tuple[str, ...]) -> str | None:
+    """Prototypes where the inputs are features and nothing else was chosen; a baseline learns from the given labels."""
+    chosen = {parse_assignment(setting)[0] for setting in settings}
+    has_features = "embed" in table["data"] or table["data"]["kind"] == "features"
+    return "prototypes" if has_features and "method.name" not in chosen else None
 
 
 def _own_preset(kind: Kind, data: str) -> str | RunConfig | None:

@@ -44,7 +44,8 @@ from pencil.errors import ConfigError
 @click.option(
     "--start",
     type=click.Choice(["given", "prototypes"]),
-    help="The labels that training starts from; prototypes: better ones, found from features in closed form.",
+    help="The labels that training starts from; prototypes: better ones, found from features in closed form. "
+    "[default: prototypes for features, unless --method, --preset or --config is given]",
 )
 @click.option(
     "--from",

@@ -69,7 +69,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         pull: κ, how strongly labels are held to those that training starts from; by default what suits ``start``.
         entropy_weight: β, the weight of the entropy of predictions in the correction phase.
         start: The labels that training starts from: ``given``, or ``prototypes``, better ones that are found from the
-            inputs in closed form.
+            inputs in closed form. By default ``prototypes``, but ``given`` for a ``module`` or another ``method``.
         expert: Whether to predict with the network and these prototypes together.
         method: Another method in place of PENCIL and its three knobs, such as ``pencil.CrossEntropy()``.
         normalize: What is removed from the inputs: ``auto`` (mean and deviation), ``mean`` or ``none``.
@@ -105,7 +105,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         label_rate: Schedule = 1.0,
         pull: float | None = None,
         entropy_weight: float = 0.8,
-        start: Literal["given", "prototypes"] = "given",
+        start: Literal["given", "prototypes"] | None = None,
         expert: bool = False,
         method: Method | None = None,
         normalize: Literal["auto", "mean", "none"] = "auto",
@@ -234,7 +234,8 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         start = preset("features", "X")
         args = {"hidden": list(self.hidden)} if self.head == "mlp" else {}
         knobs: dict[str, Any] = {name: getattr(self, name) for name in ("label_rate", "entropy_weight")}
-        knobs |= {**KNOBS[self.start], **({} if self.pull is None else {"pull": self.pull})}
+        labels = self.start or ("given" if self.module or self.method else "prototypes")
+        knobs |= {**KNOBS[labels], **({} if self.pull is None else {"pull": self.pull})}
         rate = self.learning_rate
         return start.model_copy(
             update={
@@ -246,7 +247,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 "optimizer": start.optimizer.model_copy(update={"weight_decay": float(self.weight_decay)}),
                 "train": start.train.model_copy(update={"batch_size": int(self.batch_size)}),
                 "store": "dense",
-                "start": Start(labels=self.start),
+                "start": Start(labels=labels),
                 "verdict": replace(start.verdict, max_false_relabels=float(self.max_false_relabels)),
             }
         )

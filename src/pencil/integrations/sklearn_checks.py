@@ -77,7 +77,10 @@ _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "weight_decay": (_is_number, _NUMBER),
     "label_rate": (_is_rate, _RATE),
     "pull": (lambda value: value is None or _is_number(value), f"{_NUMBER}, or None"),
-    "start": (_among("given", "prototypes"), "'given' or 'prototypes'"),
+    "start": (
+        lambda value: value is None or _among("given", "prototypes")(value),
+        "'given', 'prototypes' or None",
+    ),
     "expert": (lambda value: isinstance(value, bool), "True or False"),
     "entropy_weight": (_is_number, _NUMBER),
     "method": (

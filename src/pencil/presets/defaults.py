@@ -26,6 +26,12 @@ from pencil.kinds import (
 
 ImagesSection = TypeVar("ImagesSection", ImagesData, ShardsData)
 
+KNOBS: Mapping[str, Mapping[str, Any]] = {
+    "given": {"form": "reference", "pull": 1.0},
+    "prototypes": {"form": "printed", "pull": 3.0},
+}
+"""PENCIL's knobs by what training starts from: the printed loss holds rows to probabilities (see docs/method)."""
+
 
 def features(path: str) -> RunConfig:
     """A linear head on feature arrays: seconds on a laptop; one setting for every noise rate."""
@@ -116,13 +122,6 @@ def _small_images(data: DataSection) -> RunConfig:
 def _held_out_and_augmented() -> dict[str, Any]:
     # No crop: images keep the size that they have or are resized to.
     return {"validation": 0.1, "augment": Augment(pad=4, flip=True)}
-
-
-KNOBS: Mapping[str, Mapping[str, Any]] = {
-    "given": {"form": "reference", "pull": 1.0},
-    "prototypes": {"form": "printed", "pull": 3.0},
-}
-"""PENCIL's knobs by what training starts from: the printed loss holds rows to probabilities (see docs/method)."""
 
 
 def start_from(table: dict[str, Any], labels: str) -> None:

@@ -66,14 +66,28 @@ class StartOfTraining:
         given, classes = learner.given.hard, learner.num_classes
         found = fit_start(passes, given, classes, total=self._training.runtime.total)
         store = self._choice.make(len(given), classes, self._folder)
-        size = rows_at_once(classes)
+        size, differing = rows_at_once(classes), 0
         for places, features in passes():
             for part, some in zip(places.split(size), features.split(size), strict=True):
-                rows = kept_rows(found.posterior(some, given[part]), given[part], self._choice)
+                whole = found.posterior(some, given[part])
+                differing += int((whole.argmax(1) != given[part]).sum())
+                rows = kept_rows(whole, given[part], self._choice)
                 store.scatter(part, rows)  # type: ignore[arg-type]  # of the store's kind
         self._write(store.state())
         learner.start_from(store)
+        self._tell(found, differing)
         return found
+
+    def _tell(self, found: Start, differing: int) -> None:
+        """Report what training starts from; the main rank reports for all."""
+        job, rounds = self._training, len(found.rounds)
+        of_all = int(job.runtime.total(torch.tensor([differing], dtype=torch.float64)))
+        if job.runtime.is_main:
+            words = (
+                f"labels start from class prototypes, {rounds} round{'s' * (rounds > 1)}: {of_all:,} of "
+                f"{job.sampler.num_rows:,} differ from the given ones"
+            )
+            job.events.emit("data", 0, words=words)
 
     def _write(self, rows: dict[str, torch.Tensor]) -> None:
         job = self._training
