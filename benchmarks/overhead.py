@@ -4,14 +4,14 @@
 
 One process with one thread. Two kinds of step alternate, single steps with the same network; the order within a pair
 changes from pair to pair. Each figure is the median of the ratios of neighbouring steps, in seconds of the processor,
-so that other work on the machine counts less. ``*_from`` and ``*_to`` are its 95 % confidence interval, if the pairs are
-independent.
+so that other work on the machine counts less. ``*_from`` and ``*_to`` are its 95 % confidence interval, for
+independent pairs.
 
 ``pencil_over_cross_entropy_c*``: a training step with PENCIL in its correction phase over the same step, with the same
 batch, with cross entropy. ``by_parts_c*``: the same ratio, but only what depends on the method (loss, its gradient by
-the logits, label rows) is taken from each step; the rest, which is the same work, counts with the mean of the pair. This
-varies far less under load, and does not see whether PENCIL slows the rest down. ``extra_milliseconds_c*``: how much
-longer the part takes that depends on the method.
+the logits, label rows) is taken from each step; the rest, which is the same work, counts with the mean of the pair.
+This varies far less under load, and does not see whether PENCIL slows the rest down. ``extra_milliseconds_c*``: how
+much longer the part takes that depends on the method.
 ``loop_over_bare``: our loop, from row numbers to the optimiser's step, over a hand-written one with the same data,
 augmentation and optimiser. ``--write`` appends a reading to results/overhead.jsonl.
 """
