@@ -5,9 +5,10 @@ import pytest
 
 from pencil.algorithm import Pencil
 from pencil.cli.settings import data_section, parse_noise, train_config
+from pencil.config import RunConfig
 from pencil.errors import ConfigError
 from pencil.methods import CrossEntropy
-from pencil.presets import preset
+from pencil.presets import preset, start_from
 
 
 def config_file(tmp_path, text):
@@ -60,8 +61,25 @@ def test_noise_that_is_neither_is_named(text):
 # settings
 
 
-def test_data_alone_chooses_its_preset():
-    assert train_config("x.npz", None, None) == preset("features", "x.npz")
+def test_data_alone_chooses_its_preset_and_starts_from_prototypes():
+    table = preset("features", "x.npz").table()
+    start_from(table, "prototypes")
+    assert train_config("x.npz", None, None) == RunConfig.of(table)
+    assert table["method"]["pull"] == 3.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "cross_entropy"},
+        {"settings": ("method.name=cross_entropy",)},
+        {"method": "pencil"},
+        {"start": "given"},
+    ],
+)
+def test_what_was_chosen_learns_from_the_given_labels(options):
+    assert train_config("x.npz", None, None, **options).start.labels == "given"
+    assert train_config("x.npz", None, "features").start.labels == "given"
 
 
 def test_flags_change_the_preset_and_set_has_the_last_word():

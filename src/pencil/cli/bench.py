@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STOPPED, FAILED = 3, 1  # exit codes
 METRICS = (
-    *("last", "best", "expert", "validation", "labels_before", "labels_after"),
+    *("last", "expert", "best", "validation", "labels_before", "labels_after"),
     *(
         "precision",
         "recall",
