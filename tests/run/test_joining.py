@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from pencil.algorithm import Pencil
 from pencil.cli.continuing import continued
 from pencil.cli.settings import train_config
 from pencil.data import read_features
@@ -54,7 +55,7 @@ def joined(earlier, data, out, **words):
 def test_known_rows_start_from_what_was_learned_and_new_rows_from_their_labels(earlier, tmp_path):
     config = earlier.config
     train_rows = read_features(write(tmp_path / "more.npz", ROWS + 20, order=range(ROWS + 19, -1, -1))).train
-    learner = LabelLearner(config.method, train_rows.labels, config.phases)
+    learner = LabelLearner(Pencil(), train_rows.labels, config.phases)
     fresh = learner.store.gather(torch.arange(len(train_rows))).clone()
     assert start_labels(learner, train_rows, earlier) == ROWS
     rows = learner.store.gather(torch.arange(len(train_rows)))
@@ -65,7 +66,7 @@ def test_known_rows_start_from_what_was_learned_and_new_rows_from_their_labels(e
 
 def test_a_row_with_other_content_counts_as_new(earlier, tmp_path):
     train_rows = read_features(write(tmp_path / "more.npz", ROWS, changed=[5, 6])).train
-    learner = LabelLearner(earlier.config.method, train_rows.labels, earlier.config.phases)
+    learner = LabelLearner(Pencil(), train_rows.labels, earlier.config.phases)
     assert start_labels(learner, train_rows, earlier) == ROWS - 2
 
 
@@ -74,7 +75,7 @@ def test_columns_and_outputs_follow_their_classes(earlier, tmp_path):
     data = write(tmp_path / "more.npz", ROWS, names=("cat", "cow", "dog", "bat"))
     train_rows = read_features(data).train
     assert train_rows.class_names == ("bat", "cat", "cow", "dog")
-    learner = LabelLearner(earlier.config.method, train_rows.labels, earlier.config.phases, num_classes=4)
+    learner = LabelLearner(Pencil(), train_rows.labels, earlier.config.phases, num_classes=4)
     start_labels(learner, train_rows, earlier)
     learned = SavedLabels(earlier.path, CLASSES).rows(0, ROWS).rows["values"]
     assert torch.equal(learner.store.gather(torch.arange(ROWS))[:, 1:], learned)
@@ -177,3 +178,13 @@ def test_settings_of_the_earlier_run_are_used_and_others_refused(earlier, tmp_pa
     with pytest.raises(ConfigError, match="it needs a run on features"):
         continued(data, earlier.path, "all")
     assert continued(data, None, None) is None
+
+
+def test_rows_that_join_start_from_prototypes_of_all_rows(earlier, tmp_path):
+    assert earlier.config.start.labels == "prototypes"
+    run = joined(earlier, write(tmp_path / "more.npz", ROWS + 40), tmp_path / "run")
+    assert run.config.start.labels == "prototypes"
+    assert SavedLabels(run.path, CLASSES, name="start").num_rows == ROWS + 40
+    learned = torch.cat([judged.suggested for judged in LabelTable.open(run).learned_chunks()])
+    given = torch.cat([judged.given for judged in LabelTable.open(run).learned_chunks()])
+    assert (learned != given).nonzero()[:, 0].tolist() == [3, 8]  # the two wrong labels

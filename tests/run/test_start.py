@@ -11,7 +11,7 @@ from test_estimation import images
 
 from pencil.algorithm import TopRows
 from pencil.config import RunConfig
-from pencil.errors import ConfigError, RunError
+from pencil.errors import RunError
 from pencil.presets import start_from
 from pencil.results import SavedLabels, read_card, read_expert
 from pencil.results.files import read_tensors
@@ -154,9 +154,3 @@ def test_a_damaged_expert_is_named(started, tmp_path):
     save_file(tensors | {"centre": torch.zeros(2)}, run.path / "expert.safetensors")
     with pytest.raises(RunError, match=r"expert.safetensors .*centre must be finite numbers of shape"):
         evaluate(run, "train", expert=True)
-
-
-def test_a_start_and_an_earlier_run_cannot_be_combined(make_config):
-    table = make_config().table() | {"start": {"labels": "prototypes", "run": "runs/a"}}
-    with pytest.raises(ConfigError, match=r"cannot be combined with run; leave one of them out"):
-        RunConfig.of(table)

@@ -57,7 +57,7 @@ def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
     }
     if has_decisions(start):
         table["data"]["trusted"] = {"path": str(start)}
-    table["start"] = {"run": str(start)}
+    table["start"] = {**table["start"], "run": str(start)}
     for phase in table["phases"]:
         warm = phase["name"] == "backbone" and len(table["phases"]) > 1
         phase["epochs"] = 0 if warm else _joined_epochs(phase["epochs"])

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from pencil.algorithm import Pencil, Phase
 from pencil.algorithm.checks import LARGEST
@@ -110,12 +110,6 @@ class Start(Section):
         default=None,
         description="a finished run: known rows start from its labels, and the network from its weights",
     )
-
-    @model_validator(mode="after")
-    def _one_start(self) -> Self:
-        if self.run is not None and self.labels != "given":
-            raise ValueError(f"labels = {self.labels!r} cannot be combined with run; leave one of them out")
-        return self
 
 
 class RunConfig(Section):

@@ -113,7 +113,7 @@ class LabelLearner:
             self._start_rows()
         else:
             self.start_from(_stored(start, (len(given), self.num_classes)))
-        for warning in method.warnings(self.phases, hard=given.values.dim() == 1):
+        for warning in method.warnings(self.phases, hard=start is None and given.values.dim() == 1):
             warnings.warn(warning, PlanWarning, stacklevel=2)
 
     def start_from(self, start: RowStore[Any], *, rows: bool = True) -> None:

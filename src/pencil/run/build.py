@@ -15,7 +15,7 @@ from pencil.data.sampler import WINDOW
 from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
 from pencil.errors import ConfigError, PlanWarning, RunError
 from pencil.run.directory import RunDirectory
-from pencil.run.joining import earlier_run, start_labels, start_network
+from pencil.run.joining import earlier_run, start_network
 from pencil.run.method import build_method, check_networks
 from pencil.run.network import Make, build_network, build_optimizer, build_preparation
 from pencil.run.sources import Prepared
@@ -48,7 +48,8 @@ def build_training(
     """Build all objects of a run. They are the same on every rank, except for the rows that it owns.
 
     Without a directory, training writes nothing to disk and saves no checkpoints. ``make`` builds the network instead
-    of ``config.model``. A run that begins may start from an earlier one; a run that continues has its own checkpoint.
+    of ``config.model``. The network of a run that begins may start from that of an earlier one; a run that continues
+    has its own checkpoint. For labels see ``start``.
     """
     _check_plan(config, runtime)
     check_networks(config)
@@ -65,14 +66,11 @@ def build_training(
     model = runtime.network(network)
     keep = config.checkpoint.keep
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
-    learner = _build_learner(config, prepared.train, mine.labels, directory)
-    if earlier is not None:
-        start_labels(learner, mine, earlier)
     return Training(
         runtime=runtime,
         model=model,
         optimizer=build_optimizer(config.optimizer, model),
-        learner=learner,
+        learner=_build_learner(config, prepared.train, mine.labels, directory),
         sampler=sampler,
         preparation=preparation,
         train=mine,

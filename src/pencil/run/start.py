@@ -1,8 +1,9 @@
-"""Labels that a run starts from: computed once, kept in the run's folder, and read when the run resumes.
+"""Labels that a run starts from: prototypes, an earlier run, or both.
 
-For inputs that are vectors they are computed before the first step, and the prototypes become a second expert beside
-the network. For other inputs, such as images, they are computed from the network's features after a quarter of the
-backbone phase, as the posterior is (``posterior``); the label rows then begin anew.
+Those of prototypes are computed once, kept in the run's folder, and read when the run resumes. For inputs that are
+vectors they are computed before the first step, and the prototypes become a second expert beside the network. For
+other inputs, such as images, they are computed from the network's features after a quarter of the backbone phase, as
+the posterior is (``posterior``); the label rows then begin anew. Rows that an earlier run knows begin as it left them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pencil.data import RowNumbers
 from pencil.engine import Training
 from pencil.estimates import Passes, Start, fit_start
 from pencil.results import SavedLabels, save_expert, save_labels
+from pencil.run.joining import earlier_run, start_labels
 from pencil.run.passes import early_epoch, has_vectors, passes_over_features, passes_over_inputs
 from pencil.run.posterior import kept_rows, store_of_posterior
 from pencil.stores import rows_at_once
@@ -39,15 +41,19 @@ class StartOfTraining:
     def __init__(self, config: RunConfig, training: Training, folder: Path | None) -> None:
         self.found: Start | None = None
         self._training, self._folder = training, folder
-        self._wanted = config.start.labels == "prototypes"
+        self._wanted, self._earlier = config.start.labels == "prototypes", config.start.run
         self._epoch = early_epoch(config.phases)
         learner = training.learner
         self._choice = store_of_posterior(config, learner.method, learner.num_classes)
 
     def begin(self, step: int) -> None:
         """Before the loop continues at ``step``: start from these labels, now or when the network has features."""
-        if not self._wanted:
-            return
+        if self._wanted:
+            self._begin(step)
+        if step == 0:
+            self._join()
+
+    def _begin(self, step: int) -> None:
         vectors = has_vectors(self._training)
         if step > (0 if vectors else self._epoch * self._training.sampler.steps - 1):
             self._read()
@@ -60,6 +66,12 @@ class StartOfTraining:
     def _after_epoch(self, epochs: int) -> None:
         if epochs == self._epoch:
             self._compute(passes_over_features(self._training, self._folder))
+            self._join()
+
+    def _join(self) -> None:
+        """Take the label rows of the earlier run, if there is one."""
+        if self._earlier is not None:
+            start_labels(self._training.learner, self._training.train, earlier_run(self._earlier))
 
     def _compute(self, passes: Passes) -> Start:
         learner = self._training.learner
