@@ -7,6 +7,9 @@ A cell is a data set with a noise. PENCIL is ahead where its last-epoch test acc
 have, is above that of every method with one network, forward correction with the true matrix included. The ceilings
 (clean labels; the oracle that deletes exactly the wrong ones) and two-network methods do not count. F1 and cost are
 compared with cleanlab where both were run: same data, noise and seed; cost is examples sent forward in training.
+
+``prototypes_*`` are the same figures for PENCIL from the closed-form start (the variant ``held`` of the grids), in the
+cells where it was run. ``*_outside_error``: ahead by more than one standard error of the difference over seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from pencil.engine import read_json_lines
 
 RESULTS = Path(__file__).parent / "results"
 COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
-NOT_PEERS = ("pencil", "clean", "oracle", "co_teaching", "dividemix")
+STARTED = "pencil_from_prototypes"
+NOT_PEERS = ("pencil", STARTED, "clean", "oracle", "co_teaching", "dividemix")
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 METRICS = ("last", "best", "labels_after", "f1", "forward_passes")
 Line = dict[str, Any]
@@ -44,13 +48,29 @@ def main() -> None:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
     if not arguments.json:
         print(standing(lines))
-    finish({**ahead(lines), **against_cleanlab(lines, cleanlab_lines())}, as_json=arguments.json)
+    finish(figures(lines), as_json=arguments.json)
 
 
 def committed() -> list[Line]:
-    """Every training of the comparisons."""
+    """Every training of the comparisons; PENCIL from the closed-form start counts as a method of its own."""
     files = [RESULTS / "comparison" / f"{name}.jsonl" for name in COMPARISONS]
-    return [line for file in files if file.is_file() for line in read_results(file)]
+    lines = [line for file in files if file.is_file() for line in read_results(file)]
+    started = [
+        line | {"method": STARTED, "variant": "default"} for line in lines if line["variant"] == "held"
+    ]
+    return [line for line in lines if line["variant"] == "default"] + started
+
+
+def figures(lines: Sequence[Line]) -> dict[str, float]:
+    """All figures, by name."""
+    started = {(line["data"], line["noise"]) for line in lines if line["method"] == STARTED}
+    own = [line for line in lines if (line["data"], line["noise"]) in started]
+    found = {**ahead(own, STARTED), **against_bounds(own)} if own else {}
+    return {
+        **ahead(lines),
+        **{f"prototypes_{name}": value for name, value in found.items()},
+        **against_cleanlab(lines, cleanlab_lines()),
+    }
 
 
 def cleanlab_lines() -> list[Line]:
@@ -63,30 +83,54 @@ def cells_of(lines: Iterable[Line]) -> list[Cell]:
     return list(dict.fromkeys((line["data"], line["noise"]) for line in lines))
 
 
-def leads(lines: Sequence[Line], cell: Cell) -> dict[str, float]:
-    """How far PENCIL is ahead of each one-network peer, in points, over the seeds that both have."""
+def differences(lines: Sequence[Line], cell: Cell, ours: str = "pencil") -> dict[str, list[float]]:
+    """How far we are ahead of every other method, in points, for each seed that both have."""
     scores: dict[str, dict[int, float]] = {}
     for line in lines:
         if (line["data"], line["noise"]) == cell:
             scores.setdefault(line["method"], {})[line["seed"]] = 100 * line["test_last"]
-    pencil = scores.get("pencil", {})
-    shared = {
-        peer: [pencil[seed] - of[seed] for seed in of if seed in pencil]
-        for peer, of in scores.items()
-        if peer not in NOT_PEERS
-    }
-    return {peer: statistics.mean(differences) for peer, differences in shared.items() if differences}
+    own = scores.pop(ours, {})
+    shared = {other: [own[seed] - of[seed] for seed in of if seed in own] for other, of in scores.items()}
+    return {other: found for other, found in shared.items() if found}
 
 
-def ahead(lines: Sequence[Line]) -> dict[str, float]:
-    """How many cells there are, and in how many PENCIL is ahead of all peers, and of all that are told nothing."""
-    found = [leads(lines, cell) for cell in cells_of(lines)]
+def leads(lines: Sequence[Line], cell: Cell, ours: str = "pencil") -> dict[str, float]:
+    """How far we are ahead of each one-network peer, in points, over the seeds that both have."""
+    found = differences(lines, cell, ours)
+    return {peer: statistics.mean(values) for peer, values in found.items() if peer not in NOT_PEERS}
+
+
+def ahead(lines: Sequence[Line], ours: str = "pencil") -> dict[str, float]:
+    """How many cells there are, and in how many we are ahead of all peers, and of all that are told nothing."""
+    found = [leads(lines, cell, ours) for cell in cells_of(lines)]
     told_nothing = [{peer: lead for peer, lead in each.items() if peer != "forward_known"} for each in found]
     return {
         "cells": len(found),
         "cells_ahead_of_one_network_peers": sum(min(each.values()) > 0 for each in found if each),
         "cells_ahead_of_peers_told_nothing": sum(min(each.values()) > 0 for each in told_nothing if each),
     }
+
+
+def against_bounds(lines: Sequence[Line]) -> dict[str, float]:
+    """PENCIL from the start against peers outside one standard error, the oracle, and cross entropy."""
+    found = [differences(lines, cell, STARTED) for cell in cells_of(lines)]
+    peers = [
+        {peer: of for peer, of in each.items() if peer not in (*NOT_PEERS, "forward_known")} for each in found
+    ]
+    against = [statistics.mean(each["cross_entropy"]) for each in found]
+    return {
+        "cells_ahead_outside_error": sum(all(map(_is_ahead, each.values())) for each in peers),
+        "cells_ahead_of_forward_known": sum(statistics.mean(each["forward_known"]) > 0 for each in found),
+        "cells_at_or_above_oracle": sum(statistics.mean(each["oracle"]) >= 0 for each in found),
+        "cells_below_cross_entropy": sum(lead < 0 for lead in against),
+        "worst_against_cross_entropy": round(min(against), 2),
+    }
+
+
+def _is_ahead(values: Sequence[float]) -> bool:
+    """Whether the mean difference is above one standard error of it."""
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return statistics.mean(values) > error
 
 
 def against_cleanlab(lines: Sequence[Line], cleanlab: Sequence[Line]) -> dict[str, float]:
@@ -128,8 +172,7 @@ def standing(lines: Sequence[Line]) -> str:
 
 def tables(lines: Sequence[Line]) -> str:
     """Everything the page shows: who leads, then every data set by every metric."""
-    figures = {**ahead(lines), **against_cleanlab(lines, cleanlab_lines())}
-    told = "\n".join(f"| `{name}` | {value:,} |" for name, value in figures.items())
+    told = "\n".join(f"| `{name}` | {value:,} |" for name, value in figures(lines).items())
     parts = [f"| figure | |\n|---|---|\n{told}", standing(lines)]
     for data in dict.fromkeys(line["data"] for line in lines):
         own = [line for line in lines if line["data"] == data]
