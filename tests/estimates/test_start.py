@@ -134,3 +134,11 @@ def test_the_classifier_is_the_last_rounds_prototypes(width):
 def test_shapes_that_do_not_fit_are_named():
     with pytest.raises(DataError, match=r"features \(3, 2\) and labels \(4,\) must be \(N, D\) and \(N,\)"):
         prototype_start(torch.zeros(3, 2), torch.zeros(4, dtype=torch.long))
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(symmetric, 0.0), (symmetric, 0.4), (circular, 0.3)])
+def test_few_rows_of_a_class_do_not_lose_right_labels(noise, rate):
+    features, true = clusters(200, 40, width=64, spread=2.0, seed=4)
+    given = noise(true, 40, rate)
+    before = float((given == true).float().mean())
+    assert right(prototype_start(features, given, 40), true) >= before - 0.02

@@ -8,7 +8,10 @@ labels of these rows are most likely:
 
     Σ_i log Σ_c softmax(b z_i)_c P(given_i | c),    z_i = cos(u_i, S_c).
 
-Then the rounds are made with all rows, and y of the last one is what training starts from.
+The noise rate 1 − d comes from the anchors or from the likelihood of the given labels. Anchors are the better ones with
+much noise, but need prototypes that are right about the most distinct rows; with few rows of a class they are not, and
+the rate would come out too high. So both are tried, and anchors are used if they explain the left-out labels better by
+one standard error. Then the rounds are made with all rows, and y of the last one is what training starts from.
 
 The prototypes before the last round and its b are a classifier of new rows, softmax(b z).
 
@@ -30,6 +33,8 @@ from pencil.estimates.structure import Round, chained, next_round
 from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
 
 MOST_ROUNDS, PATIENCE = 8, 2
+ERRORS = 1.0
+"""Standard errors by which anchors must explain the left-out labels better than the likelihood's own noise rate."""
 LEFT_OUT = 10
 """One of so many rows is left out to choose the number of rounds."""
 
@@ -92,9 +97,12 @@ def fit_start(
     whitening, _, rows = fit_whitening(passes, total)
     trusted = torch.zeros(len(given), dtype=torch.bool)
     data = DataRows(passes, given, trusted, num_classes, whitening, rows, total)
-    likelihoods = _likelihoods(data)
-    best = max(range(len(likelihoods)), key=lambda number: likelihoods[number])
-    rounds = list(_rounds(data, best + 1))
+    held = _left_out(data)
+    anchored, likely = (_tried(data, held, by_likelihood=each) for each in (False, True))
+    gain, error = _mean(anchored.best - likely.best, total)
+    by_likelihood = gain <= ERRORS * error
+    likelihoods = (likely if by_likelihood else anchored).likelihoods
+    rounds = _rounds(data, likelihoods.index(max(likelihoods)) + 1, by_likelihood=by_likelihood)
     return Start(whitening, tuple(rounds), likelihoods)
 
 
@@ -118,7 +126,7 @@ def prototype_start(features: Tensor, labels: Tensor, num_classes: int | None = 
     return start.posterior(values, given)
 
 
-def _rounds(data: DataRows, most: int) -> Iterator[Round]:
+def _rounds(data: DataRows, most: int, *, by_likelihood: bool) -> Iterator[Round]:
     """Make rounds one after another."""
     prototypes, _, sample = data.first_pass()
     rounds: tuple[Round, ...] = ()
@@ -127,34 +135,57 @@ def _rounds(data: DataRows, most: int) -> Iterator[Round]:
         if rounds:
             own = rounds[-1].labels(sample.directions, own, sample.given)
             prototypes = data.prototypes(rounds, sample, own)
-        found, _ = next_round(rounds, prototypes, sample.directions, own, sample.given, shares, data.total)
-        rounds = (*rounds, found)
-        yield found
+        at = (rounds, prototypes, sample.directions, own, sample.given, shares, data.total)
+        rounds = (*rounds, next_round(*at, by_likelihood=by_likelihood)[0])
+        yield rounds[-1]
 
 
-def _likelihoods(data: DataRows) -> tuple[float, ...]:
-    """Of the left-out labels, by rounds on all other rows; ends when they have not risen in two rounds."""
-    held = _left_out(data)
+@dataclass(frozen=True)
+class _Trial:
+    """Rounds without the left-out rows.
+
+    Attributes:
+        likelihoods: The mean log-likelihood of the left-out labels after each round.
+        best: (M,) the log-likelihood of each after the round that has the largest.
+    """
+
+    likelihoods: tuple[float, ...]
+    best: Tensor
+
+
+def _tried(data: DataRows, held: Sample, *, by_likelihood: bool) -> _Trial:
+    """Try rounds until the likelihood of the left-out labels has not risen in two of them."""
     others = replace(data, passes=lambda: _chosen(data.passes, left_out=False))
     found: list[float] = []
-    for each in _rounds(others, MOST_ROUNDS):
-        found.append(_likelihood(each, held, data.total))
+    best = torch.zeros(len(held.given), dtype=torch.float64)
+    for each in _rounds(others, MOST_ROUNDS, by_likelihood=by_likelihood):
+        values = _likelihoods(each, held)
+        found.append(_mean(values, data.total)[0])
+        if found[-1] == max(found):
+            best = values
         if len(found) - found.index(max(found)) > PATIENCE:
             break
-    return tuple(found)
+    return _Trial(tuple(found), best)
 
 
-def _likelihood(last: Round, held: Sample, total: Total) -> float:
-    sums = torch.zeros(2, dtype=torch.float64)
-    classes = len(last.tilt)
-    pieces = zip(in_parts(held.directions, classes), in_parts(held.given, classes), strict=True)
-    for directions, given in pieces:
+def _likelihoods(last: Round, held: Sample) -> Tensor:
+    """The log-likelihood (M,) of each left-out label after a round."""
+    classes, found = len(last.tilt), [torch.zeros(0, dtype=torch.float64)]
+    for directions, given in zip(
+        in_parts(held.directions, classes), in_parts(held.given, classes), strict=True
+    ):
         nothing = torch.zeros(len(given), classes)  # no row of these is in the prototypes
         read = (last.sharpness * last.prototypes.similarities(directions, nothing)).log_softmax(1)
-        sums[0] += (read + last.log_noise(given)).logsumexp(1).double().sum()
-        sums[1] += len(given)
-    value, count = total(sums).tolist()
-    return float(value / max(count, 1))
+        found.append((read + last.log_noise(given)).logsumexp(1).double())
+    return torch.cat(found)
+
+
+def _mean(values: Tensor, total: Total) -> tuple[float, float]:
+    """The mean of the values of all ranks and its standard error."""
+    sums = total(torch.stack([values.sum(), values.square().sum(), torch.tensor(len(values)).double()]))
+    count = sums[2].clamp_min(1)
+    mean = sums[0] / count
+    return float(mean), float(((sums[1] / count - mean.square()).clamp_min(0) / count).sqrt())
 
 
 def _left_out(data: DataRows) -> Sample:

@@ -43,6 +43,7 @@ ANCHORS, FEWEST = 0.1, 500
 MOST = 0.95
 SLACK, ERRORS = 0.01, 3.0
 ROUNDS = 6
+TURNS, CLOSE = 12, 1e-3
 MOST_CLASSES = 2000
 """With more classes the counts J are not kept, and structure is only tested for."""
 _BINS = 4096
@@ -213,6 +214,8 @@ def next_round(
     given: Tensor,
     shares: Tensor,
     total: Total,
+    *,
+    by_likelihood: bool = False,
 ) -> tuple[Round, float]:
     """Return the round after ``rounds``, and the share of structure that it found.
 
@@ -224,14 +227,19 @@ def next_round(
         given: (M,) its given classes.
         shares: (C,) logarithm of the given shares of the classes.
         total: The sum over ranks.
+        by_likelihood: Take 1 − d from the likelihood of the given labels instead of the anchors.
     """
     classes = len(shares)
     similar = prototypes.similarities(directions, own)
     rate = 1 - _agreement(similar, given, total)
     believed = own if rounds else one_hot(similar.argmax(1), classes).float()
     spread, share = _spread(believed, given, total) if classes <= MOST_CLASSES else (None, 0.0)
+    sharpness = rounds[-1].sharpness if rounds else 20.0
+    if by_likelihood:
+        before = rounds[-1].rate if rounds else rate
+        sharpness, rate = _likeliest(similar, given, spread, sharpness, before, total)
     noise = log_noise(given, classes, torch.tensor(rate), spread)
-    sharpness = _sharpness(similar, noise, rounds[-1].sharpness if rounds else 20.0, total)
+    sharpness = _sharpness(similar, noise, sharpness, total)
     tilt = _tilt(sharpness * similar + noise, shares, total)
     return Round(prototypes, sharpness, rate, spread, tilt), share
 
@@ -262,10 +270,26 @@ def _agreement(similarities: Tensor, given: Tensor, total: Total) -> float:
     return float(min(max(same / max(count, 1), 0.02), 0.98))
 
 
-def _sharpness(similarities: Tensor, noise: Tensor, start: float, total: Total) -> float:
+def _likeliest(
+    similarities: Tensor, given: Tensor, spread: Tensor | None, sharp: float, rate: float, total: Total
+) -> tuple[float, float]:
+    """Return b and the rate that together make the given labels most likely: Newton and EM steps by turns."""
+    for _ in range(TURNS):
+        before = rate
+        noise = log_noise(given, similarities.shape[1], torch.tensor(rate), spread)
+        sharp = _sharpness(similarities, noise, sharp, total, steps=2)
+        right = ((sharp * similarities).log_softmax(1) + noise).softmax(1).gather(1, given[:, None])
+        sums = total(torch.tensor([float(right.double().sum()), len(right)], dtype=torch.float64))
+        rate = float((1 - sums[0] / sums[1].clamp_min(1)).clamp(0.02, 0.98))
+        if abs(rate - before) < CLOSE:
+            break
+    return sharp, rate
+
+
+def _sharpness(similarities: Tensor, noise: Tensor, start: float, total: Total, steps: int = 8) -> float:
     """Return b by Newton's method on Σ log Σ_c softmax(b z)_c P(given | c)."""
     sharp: float = start
-    for _ in range(8):
+    for _ in range(steps):
         read = (sharp * similarities).log_softmax(1)
         sums = torch.zeros(2, dtype=torch.float64)
         for sign, chances in ((1, (read + noise).softmax(1)), (-1, read.exp())):
@@ -275,6 +299,8 @@ def _sharpness(similarities: Tensor, noise: Tensor, start: float, total: Total) 
         gradient, curvature = total(sums).tolist()
         step = gradient / max(abs(curvature), 1e-9)
         sharp = float(min(max(sharp + min(max(step, -sharp / 2), sharp), 0.5), 200.0))
+        if abs(step) < CLOSE * sharp:
+            break
     return sharp
 
 
