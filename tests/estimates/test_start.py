@@ -9,7 +9,7 @@ from test_fit import batches, circular, clusters, on_ranks, symmetric
 
 from pencil.errors import DataError
 from pencil.estimates import fit_start, prototype_start, rows
-from pencil.estimates.start import MOST_ROUNDS, PATIENCE, _is_left_out
+from pencil.estimates.start import FEW_ROUNDS, MOST_ROUNDS, PATIENCE, _is_left_out
 from pencil.models import PrototypeExpert
 
 
@@ -96,7 +96,9 @@ def test_a_sample_stands_for_many_rows(monkeypatch):
     features, true = clusters(2000, 6)
     given = symmetric(true, 6, 0.6)
     monkeypatch.setattr(rows, "SAMPLED", 500)
-    assert right(prototype_start(features, given), true) > 0.95
+    found = started(features, given, 6)
+    assert right(found.posterior(features, given), true) > 0.95
+    assert len(found.likelihoods) <= FEW_ROUNDS  # more would repeat too much
 
 
 def test_very_many_classes_have_no_matrix(monkeypatch):

@@ -33,6 +33,8 @@ from pencil.estimates.structure import Round, chained, next_round
 from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
 
 MOST_ROUNDS, PATIENCE = 8, 2
+FEW_ROUNDS = 3
+"""At most, if not all rows fit into the sample: every round then repeats those before it, row by row."""
 ERRORS = 1.0
 """Standard errors by which anchors must explain the left-out labels better than the likelihood's own noise rate."""
 LEFT_OUT = 10
@@ -158,7 +160,8 @@ def _tried(data: DataRows, held: Sample, *, by_likelihood: bool) -> _Trial:
     others = replace(data, passes=lambda: _chosen(data.passes, left_out=False))
     found: list[float] = []
     best = torch.zeros(len(held.given), dtype=torch.float64)
-    for each in _rounds(others, MOST_ROUNDS, by_likelihood=by_likelihood):
+    most = MOST_ROUNDS if data.stride == 1 else FEW_ROUNDS
+    for each in _rounds(others, most, by_likelihood=by_likelihood):
         values = _likelihoods(each, held)
         found.append(_mean(values, data.total)[0])
         if found[-1] == max(found):
