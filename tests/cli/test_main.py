@@ -61,8 +61,11 @@ def test_training_tells_the_result_on_stdout_and_what_is_next_on_stderr(pencil, 
     )
     pairs = dict(line.split("  ", 1) for line in lines)
     assert list(pairs) == ["run", "test accuracy", "labels correct", "seconds"]
-    noise, progress, *_, following = result.stderr.splitlines()
+    noise, start, progress, *_, following = result.stderr.splitlines()
     assert noise.startswith("symmetric noise of 20 % over 3 classes changes about 13.3 % of the labels")
+    assert re.fullmatch(
+        r"labels start from class prototypes, \d rounds?: \d+ of 90 differ from the given ones", start
+    )
     assert progress.startswith("backbone    epoch 1  test ")
     assert progress.endswith(" left")
     place = f"'{tmp_path / 'a run'}'"

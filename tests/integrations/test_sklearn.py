@@ -20,10 +20,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pencil import CosineSchedule, CrossEntropy, PencilError
+from pencil.config import RunConfig
 from pencil.estimates import Alarm
 from pencil.integrations.sklearn import PencilClassifier, _alarms
 from pencil.methods import CoTeaching
-from pencil.presets import preset
+from pencil.presets import preset, start_from
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +47,10 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
 
 
 def test_defaults_are_those_of_the_preset_for_features():
-    made, wanted = PencilClassifier(random_state=0)._config(), preset("features", "X")
-    assert made == wanted.model_copy(update={"store": "dense"})
+    wanted = preset("features", "X").table() | {"store": "dense"}
+    assert PencilClassifier(random_state=0, start="given")._config() == RunConfig.of(wanted)
+    start_from(wanted, "prototypes")
+    assert PencilClassifier(random_state=0)._config() == RunConfig.of(wanted)
 
 
 def test_it_corrects_labels_and_predicts_in_the_labels_own_type(points):
@@ -313,4 +316,4 @@ def test_prototypes_start_the_estimator_and_may_predict_with_it():
 
 def test_a_second_expert_needs_the_start():
     with pytest.raises(ValueError, match=r"expert: True needs start='prototypes' and inputs \(N, D\)"):
-        PencilClassifier(expert=True, epochs=(1, 5, 0)).fit(np.eye(4), [0, 1, 0, 1])
+        PencilClassifier(expert=True, start="given", epochs=(1, 5, 0)).fit(np.eye(4), [0, 1, 0, 1])

@@ -11,7 +11,7 @@ pytest.importorskip("sklearn")
 
 from pencil.config import RunConfig
 from pencil.integrations.sklearn import PencilClassifier
-from pencil.presets import preset
+from pencil.presets import preset, start_from
 from pencil.run import judged_labels, prepare_examples, train
 
 pytestmark = pytest.mark.slow
@@ -23,6 +23,7 @@ FILE = Path(os.environ.get("PENCIL_DATA", "")) / "cub" / "cub200_2011_lite0_224_
 def test_cub_features_with_40_percent_noise_end_as_in_a_run_of_the_engine(tmp_path):
     epochs = (2, 8, 2)
     table = preset("features", str(FILE)).table()
+    start_from(table, "prototypes")
     table["data"]["noise"] = {"kind": "symmetric", "rate": 0.4}
     table["train"]["evaluate_every"] = sum(epochs)
     for phase, count in zip(table["phases"], epochs, strict=True):

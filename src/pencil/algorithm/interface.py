@@ -77,11 +77,13 @@ class Method:
     Attributes:
         networks: How many networks it trains; with more than one the logits are (B, N, C).
         learns_labels: Whether it keeps a belief about the true label of each example.
+        rows_are_beliefs: Whether ``label_distribution`` follows from the rows alone, not from the labels of the start.
         surveys_predictions: Whether its surveys ask for predictions; if not, they need only the label table.
     """
 
     networks: ClassVar[int] = 1
     learns_labels: ClassVar[bool] = False
+    rows_are_beliefs: ClassVar[bool] = False
     surveys_predictions: ClassVar[bool] = True
 
     @property

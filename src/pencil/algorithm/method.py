@@ -56,6 +56,7 @@ class Pencil(Method):
     """
 
     learns_labels: ClassVar[bool] = True
+    rows_are_beliefs: ClassVar[bool] = True
     label_rate: Schedule = 1.0
     pull: float = 1.0
     entropy_weight: float = 0.8
@@ -158,6 +159,7 @@ class TopPencil(Method):
     """PENCIL on rows cut to their k largest entries (``top_rows``), for many classes and many examples."""
 
     learns_labels: ClassVar[bool] = True
+    rows_are_beliefs: ClassVar[bool] = True
     pencil: Pencil
     k: int
 

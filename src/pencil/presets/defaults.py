@@ -127,8 +127,9 @@ def _held_out_and_augmented() -> dict[str, Any]:
 def start_from(table: dict[str, Any], labels: str) -> None:
     """Set what labels a table of settings starts from, with the knobs of PENCIL that belong to it."""
     table["start"] = {**table.get("start", {}), "labels": labels}
-    if table.get("method", {}).get("name") == "pencil":
-        table["method"] |= KNOBS[labels]
+    method = table.get("method", {})
+    if KNOBS[labels].keys() <= method.keys():  # it has these knobs
+        method |= KNOBS[labels]
 
 
 PRESETS = {

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Pencil, Rows, TopRows, as_distribution
+from pencil.algorithm import Rows, TopRows, as_distribution
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.engine import LabelLearner, fitting_method
@@ -254,8 +254,8 @@ def _keeps_belief(config: RunConfig) -> bool:
 
     That is the code of a user's own method, or the labels that training started from.
     """
-    started = config.start.labels != "given" and not isinstance(config.method, Pencil)
-    return started or isinstance(config.method, OwnMethod)
+    own = isinstance(config.method, OwnMethod)
+    return own or (config.start.labels != "given" and not config.load_method().rows_are_beliefs)
 
 
 def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:
