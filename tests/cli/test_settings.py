@@ -73,12 +73,15 @@ def test_data_alone_chooses_its_preset_and_starts_from_prototypes():
     [
         {"method": "cross_entropy"},
         {"settings": ("method.name=cross_entropy",)},
+        {"settings": ("start.labels=given",)},
         {"method": "pencil"},
         {"start": "given"},
     ],
 )
 def test_what_was_chosen_learns_from_the_given_labels(options):
-    assert train_config("x.npz", None, None, **options).start.labels == "given"
+    config = train_config("x.npz", None, None, **options)
+    assert config.start.labels == "given"
+    assert getattr(config.method, "form", "reference") == "reference"
     assert train_config("x.npz", None, "features").start.labels == "given"
 
 

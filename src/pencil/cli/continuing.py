@@ -75,6 +75,9 @@ def _set_finetune(table: dict[str, Any], layers: str) -> None:
     table["model"] = {"name": FINETUNED, "args": args}
     rate = {"kind": "cosine", "start": FINETUNE_RATE, "end": 0.0}
     table["phases"] = [{"name": "finetune", "epochs": FINETUNE_EPOCHS, "learning_rate": rate}]
+    table["start"]["labels"] = (
+        "given"  # labels are fixed in this phase: nothing would use those of prototypes
+    )
     table["train"] |= {"batch_size": 32, "channels_last": True, "precision": "auto"}
 
 

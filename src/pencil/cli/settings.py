@@ -42,9 +42,7 @@ def train_config(
     table = _base_table(data, config, preset_name, embed, settings) if base is None else base
     if method is not None:
         _set_method(table, method)
-    by_data = (config, preset_name, method, base) == (
-        None,
-    ) * 4  # nothing but the data has chosen the settings
+    by_data = not any((config, preset_name, method, base))
     labels = start or (_default_start(table, settings) if by_data else None)
     if labels is not None:
         start_from(table, labels)
@@ -193,7 +191,7 @@ def _default_start(table: dict[str, Any], settings: tuple[str, ...]) -> str | No
     """Prototypes where the inputs are features and nothing else was chosen; a baseline learns from the given labels."""
     chosen = {parse_assignment(setting)[0] for setting in settings}
     has_features = "embed" in table["data"] or table["data"]["kind"] == "features"
-    return "prototypes" if has_features and "method.name" not in chosen else None
+    return "prototypes" if has_features and not chosen & {"method.name", "start.labels"} else None
 
 
 def _own_preset(kind: Kind, data: str) -> str | RunConfig | None:
