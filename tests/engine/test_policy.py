@@ -188,6 +188,28 @@ def test_a_restored_run_is_the_run_of_the_changed_plan(finished):
     ]
 
 
+def test_a_run_may_continue_under_a_longer_plan(finished):
+    """A second round, added when the first one ends, is the plan of two rounds."""
+    twice = (*plan(1, 2, 1), *lower(0, 1, 1)[1:])
+    _, planned, folder = finished(phases=twice)
+    training, state, same = finished({4: Continue(phases=twice, reason="it helped")})
+    assert_same(planned, state)
+    assert told(folder) == told(same, "reason")
+    assert [end.metrics["epoch"] for end in training.policy.given] == [1, 2, 3, 4, 5, 6]
+    lines = read_json_lines(same / "metrics.jsonl")
+    assert [(line.get("decision"), line.get("reason")) for line in lines][3:5] == [
+        ("continue", "it helped"),
+        (None, None),
+    ]
+
+
+@pytest.mark.parametrize("phases", [plan(1, 0, 0), plan(0, 2, 1), plan(2, 1, 1)])
+def test_a_plan_that_differs_in_epochs_done_is_refused(start, carry_on, tmp_path, phases):
+    training = start(tmp_path, {2: Continue(phases=phases)})
+    with pytest.raises(RunError, match="differs in the 2 epochs done"):
+        carry_on(training, tmp_path / "metrics.jsonl")
+
+
 def test_the_metrics_of_a_restored_run_keep_what_was_undone_and_what_it_cost(finished):
     _, _, folder = finished({1: Continue(keep="start"), 3: Restore("start", lower(1, 2, 1))})
     lines = read_json_lines(folder / "metrics.jsonl")
@@ -285,7 +307,8 @@ EVERYTHING = {
     4: Continue(keep="start", release=("middle",)),
     6: Restore("start", plan(1, 2, 2)),
     7: NextPhase(),
-    8: Stop(),
+    8: Continue(phases=(*plan(1, 2, 2), *plan(0, 1, 1)[1:]), reason="once more"),
+    10: Stop(reason="enough"),
 }
 
 
@@ -308,11 +331,12 @@ def test_all_decisions_together_are_the_plan_they_lead_to(moments, finished):
         Phase(name="backbone", epochs=1, learning_rate=RATE),
         Phase(name="correction", epochs=1, learning_rate=LOWER),
         Phase(name="correction", epochs=1, learning_rate=RATE),
-        Phase(name="finetune", epochs=1, learning_rate=RATE),
+        Phase(name="finetune", epochs=2, learning_rate=RATE),
+        Phase(name="correction", epochs=1, learning_rate=RATE),
     )
     _, planned, same = finished(phases=chosen)
     assert_same(planned, state)
-    assert told(folder) == told(same)
+    assert told(folder, "reason") == told(same)
     assert len(copies) > 30
 
 

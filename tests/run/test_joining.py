@@ -105,6 +105,14 @@ def test_a_joined_run_needs_fewer_epochs_and_keeps_the_labels(earlier, tmp_path)
     assert np.mean([now[name] == label for name, label in before.items()]) > 0.98
 
 
+def test_a_run_that_few_rows_join_needs_hardly_any_epochs(earlier, tmp_path):
+    run = joined(earlier, write(tmp_path / "more.npz", ROWS + 5), tmp_path / "run")
+    assert [phase.epochs for phase in run.config.phases] == [0, 2, 1]
+    now, before = answers(run), answers(earlier)
+    assert len(now) == ROWS + 5
+    assert all(now[name] == label for name, label in before.items())
+
+
 def decide(run, *actions):
     """Decisions on the first rows of the queue; the id of each."""
     review, ids = Review(run, with_sure=True), []

@@ -10,6 +10,7 @@ from pencil.cli.settings import data_section
 from pencil.embed.finetune import NAME as FINETUNED
 from pencil.embed.finetune import pixels_of, trainable_encoder
 from pencil.errors import ConfigError
+from pencil.kinds import DataSection, kind_of
 from pencil.run import RunDirectory, has_decisions
 
 FIRST = (
@@ -17,6 +18,8 @@ FIRST = (
 )
 JOINED_SHARE, JOINED_LEAST = 0.3, 5
 """The share of a phase's epochs that is enough where most labels and the network are known, and the least epochs."""
+FEW_NEW, FEW_EPOCHS = 0.05, {"correction": 2, "finetune": 1}
+"""If fewer rows than this share are new and labels start from prototypes, these epochs are enough."""
 FINETUNE_RATE, FINETUNE_EPOCHS = 0.002, 3
 """A tenth of the rate of a head on features; a pretrained network needs few epochs."""
 
@@ -58,10 +61,21 @@ def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
     if has_decisions(start):
         table["data"]["trusted"] = {"path": str(start)}
     table["start"] = {**table["start"], "run": str(start)}
+    few = FEW_EPOCHS if _has_few_new_rows(section, RunDirectory.open(start)) else {}
     for phase in table["phases"]:
         warm = phase["name"] == "backbone" and len(table["phases"]) > 1
-        phase["epochs"] = 0 if warm else _joined_epochs(phase["epochs"])
+        enough = min(_joined_epochs(phase["epochs"]), few.get(phase["name"], phase["epochs"]))
+        phase["epochs"] = 0 if warm else enough
     return table
+
+
+def _has_few_new_rows(section: DataSection, earlier: RunDirectory) -> bool:
+    """Whether the data has few rows more than the earlier run, whose labels start from prototypes."""
+    kind = kind_of(section)
+    if kind.is_code or not earlier.is_finished or earlier.config.start.labels != "prototypes":
+        return False
+    rows = len(kind.read(section, Path(section.path).expanduser()).train) * (1 - section.validation)
+    return 0 <= rows - int(earlier.summary["examples"]) < FEW_NEW * rows
 
 
 def _set_finetune(table: dict[str, Any], layers: str) -> None:

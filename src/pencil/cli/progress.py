@@ -44,6 +44,8 @@ class Bar:
             return
         if event.kind in ("epoch", "restored"):
             self._state = describe_epoch(event)
+            if "reason" in event.values:
+                self._progress.console.print(reason_of(event), markup=False, highlight=False)
             return
         fields: dict[str, Any] = {
             "phase": printable(event.values["phase"]),
@@ -84,6 +86,8 @@ class Lines:
             say(describe_rows(event))
         elif event.kind in ("epoch", "restored"):
             self._epoch = event
+            if "reason" in event.values:
+                say(reason_of(event))
         elif self._epoch is not None and event.kind in ("step", "end", "stopped"):
             now = time.monotonic()
             if now - self._spoken >= LINE_SECONDS or event.step == event.values["total_steps"]:
@@ -117,6 +121,11 @@ def describe_epoch(event: Event) -> str:
     rest = [f"changed {values['labels_changed']:,}", f"loss {values['loss']:.3f}"]
     restored = [f"restored {printable(values['restored'])}"] if "restored" in values else []
     return "  ".join([*restored, f"epoch {values['epoch']}", *measured, *rest])
+
+
+def reason_of(event: Event) -> str:
+    """Why a policy decided what it did at the end of an epoch."""
+    return f"epoch {event.values['epoch']}: {printable(event.values['reason'])}"
 
 
 def time_left(event: Event) -> str:

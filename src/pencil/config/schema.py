@@ -120,6 +120,10 @@ class RunConfig(Section):
     model: Model
     method: MethodSetting = Pencil()
     phases: tuple[Phase, ...] = Field(min_length=1)
+    plan: Literal["fixed", "auto"] = Field(
+        default="fixed",
+        description="fixed: train the phases as they are; auto: begin, repeat or undo correction by held-out agreement",
+    )
     optimizer: Optimizer = Optimizer()
     train: Train = Train()
     store: str = Field(

@@ -24,6 +24,7 @@ from pencil.engine.policy import (
     Policy,
     Restore,
     Stop,
+    changes_plan,
     ended,
     phase_ended,
 )
@@ -62,7 +63,20 @@ class Course:
     @property
     def has_changed_plan(self) -> bool:
         """Whether a decision has changed the phases that the run began with."""
-        return any(not isinstance(past.decision, Continue) for past in self.past)
+        return any(changes_plan(past.decision) for past in self.past)
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """Decisions that changed the plan, and those with a reason: epoch, decision and reason, for people."""
+        told = (each for each in self.past if changes_plan(each.decision) or each.decision.reason)
+        return [
+            {
+                "epoch": int(each.metrics["epoch"]),
+                "decision": each.decision.word,
+                "reason": each.decision.reason,
+            }
+            for each in told
+        ]
 
     @property
     def protected(self) -> list[int]:
@@ -89,6 +103,8 @@ class Course:
             )
         if isinstance(decision, Restore):
             self._check(decision)
+        elif isinstance(decision, Continue) and decision.phases is not None:
+            self._check_plan(decision.phases, int(metrics["epoch"]))
         return decision
 
     def follow(self, decision: Decision, metrics: Mapping[str, Any], step: int) -> None:
@@ -102,7 +118,9 @@ class Course:
             self.kept.pop(name, None)
         for name in decision.names:
             self.kept[name] = Kept(step, epochs)
-        if isinstance(decision, Stop):
+        if isinstance(decision, Continue):
+            self.phases = tuple(decision.phases or self.phases)
+        elif isinstance(decision, Stop):
             self.phases = ended(self.phases, epochs)
         elif isinstance(decision, NextPhase):
             self.phases = phase_ended(self.phases, epochs)
@@ -111,6 +129,14 @@ class Course:
         """The metrics of the epoch at whose end a checkpoint was kept."""
         kept = (past for past in reversed(self.past) if name in getattr(past.decision, "names", ()))
         return dict(next(kept).metrics)
+
+    def _check_plan(self, phases: tuple[Phase, ...], epochs: int) -> None:
+        """Refuse a plan that is not one of the epochs done and those to come."""
+        if total_epochs(phases) < epochs or _course_of(phases, epochs) != _course_of(self.phases, epochs):
+            raise RunError(
+                f"the policy continues under a plan that differs in the {epochs} epochs done; give the whole plan, "
+                "from the first epoch, and change only what comes after"
+            )
 
     def _check(self, restore: Restore) -> None:
         """Refuse a restore that cannot be."""
@@ -183,17 +209,34 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
         )
     if isinstance(decision, Restore):
         phases = _phases().dump_python(tuple(decision.phases), mode="json")
-        return {"word": decision.word, "name": decision.name, "phases": phases}
-    return {"word": decision.word, **asdict(decision)}
+        return {"word": decision.word, "name": decision.name, "phases": phases, "reason": decision.reason}
+    saved = {"word": decision.word, **asdict(decision)}
+    if isinstance(decision, Continue) and decision.phases is not None:
+        saved["phases"] = _phases().dump_python(tuple(decision.phases), mode="json")
+    return saved
 
 
 def decision_from_json(saved: Mapping[str, Any]) -> Decision:
     """What ``decision_to_json`` was given."""
+    reason, phases = str(saved.get("reason", "")), saved.get("phases")
+    plan = None if phases is None else _phases().validate_python(phases)
     if saved["word"] == Restore.word:
-        return Restore(saved["name"], _phases().validate_python(saved["phases"]))
+        assert plan is not None
+        return Restore(saved["name"], plan, reason)
     keep = tuple(saved["keep"]) if isinstance(saved["keep"], list) else saved["keep"]
-    decision: Decision = _KINDS[saved["word"]](keep=keep, release=tuple(saved["release"]))
+    more = {} if plan is None else {"phases": plan}
+    decision: Decision = _KINDS[saved["word"]](
+        keep=keep, release=tuple(saved["release"]), reason=reason, **more
+    )
     return decision
+
+
+def _course_of(phases: tuple[Phase, ...], epochs: int) -> list[tuple[str, int]]:
+    """The name of the phase, and its number, of each of the first epochs."""
+    each: list[tuple[str, int]] = []
+    for number, phase in enumerate(phases):
+        each += [(phase.name, number)] * phase.epochs
+    return each[:epochs]
 
 
 @cache

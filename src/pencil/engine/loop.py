@@ -22,7 +22,7 @@ from pencil.engine.course import Course
 from pencil.engine.evaluate import equal_passes, predictions
 from pencil.engine.events import Clock
 from pencil.engine.guard import Guard
-from pencil.engine.policy import Continue, Decision, Policy, Restore
+from pencil.engine.policy import Decision, Policy, Restore, changes_plan
 from pencil.engine.progress import Progress, Tally
 from pencil.engine.saving import Saver
 from pencil.engine.signals import StopRequest
@@ -155,6 +155,11 @@ class Loop:
             return []
         return self._policy.records(self.progress.course.past)
 
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """How the plan was changed while training, and why; see ``Course.choices``."""
+        return [] if self.progress.course is None else self.progress.course.choices
+
     def _describe(self, error: NotFiniteError) -> str:
         """With the step and the last checkpoint. None is taken now: the failed pass changed batch norm's averages."""
         learner, saved = self.training.learner, self._saver.step
@@ -240,9 +245,9 @@ class Loop:
         if not isinstance(decision, Restore):
             job.learner.phases = course.phases
             metrics = metrics | self._missing_accuracies(metrics)
-        self._emit(
-            "epoch", **metrics, **({} if isinstance(decision, Continue) else {"decision": decision.word})
-        )
+        said = {"decision": decision.word} if changes_plan(decision) else {}
+        said |= {"reason": decision.reason} if decision.reason else {}
+        self._emit("epoch", **metrics, **said)
         return decision
 
     def _follow(self, decision: Decision, wanted: Wanted) -> Wanted:

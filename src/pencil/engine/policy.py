@@ -25,10 +25,11 @@ from pencil.algorithm import Phase
 
 @dataclass(frozen=True, kw_only=True)
 class _Naming:
-    """Names of checkpoints; see ``Continue``."""
+    """Names of checkpoints, and the reason; see ``Continue``."""
 
     keep: str | tuple[str, ...] | None = None
     release: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,8 +45,12 @@ class Continue(_Naming):
         keep: Save a checkpoint now and keep it under this name, or these names, until the name is released or given to
             another checkpoint.
         release: Names that are no longer needed; unknown ones are ignored.
+        reason: Why, for people: it is shown and kept in ``metrics.jsonl``, and in the summary if the plan changes.
+        phases: The whole plan from the first epoch, if it changes; None for the same plan. It must have the epochs
+            done, and at least these.
     """
 
+    phases: tuple[Phase, ...] | None = None
     word: ClassVar[str] = "continue"
 
 
@@ -53,7 +58,7 @@ class Continue(_Naming):
 class Stop(_Naming):
     """End the run here: the plan is cut to the epochs done, and the run finishes as if that had been its plan.
 
-    ``keep`` and ``release`` as in ``Continue``.
+    ``keep``, ``release`` and ``reason`` as in ``Continue``.
     """
 
     word: ClassVar[str] = "stop"
@@ -63,7 +68,7 @@ class Stop(_Naming):
 class NextPhase(_Naming):
     """End the current phase here; the phases after it stay as planned. In the last phase this ends the run.
 
-    ``keep`` and ``release`` as in ``Continue``.
+    ``keep``, ``release`` and ``reason`` as in ``Continue``.
     """
 
     word: ClassVar[str] = "next phase"
@@ -80,14 +85,21 @@ class Restore:
     Attributes:
         name: The checkpoint's; it stays until it is released.
         phases: The whole plan, from the first epoch. Where it ends at the checkpoint's epoch, the run ends there.
+        reason: As in ``Continue``.
     """
 
     name: str
     phases: tuple[Phase, ...]
+    reason: str = ""
     word: ClassVar[str] = "restore"
 
 
 Decision = Continue | Stop | NextPhase | Restore
+
+
+def changes_plan(decision: Decision) -> bool:
+    """Whether the plan after this decision differs from the one before."""
+    return not isinstance(decision, Continue) or decision.phases is not None
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ def _small_images(data: DataSection) -> RunConfig:
             Phase(name="correction", epochs=4, learning_rate=0.006),
             Phase(name="finetune", epochs=3, learning_rate=CosineSchedule(0.012, 0.0)),
         ),
+        plan="auto",
         optimizer=Optimizer(momentum=0.9, weight_decay=5e-4),
         train=Train(batch_size=128, precision="auto", channels_last=True),
     )

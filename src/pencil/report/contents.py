@@ -47,6 +47,7 @@ class Report:
         near: Near-identical rows and outliers; None if the rows were not compared.
         audit: What an audit of the run's labels found, as sentences.
         notes: What the report leaves out, and why.
+        choices: What the run decided by itself while it trained, and why.
     """
 
     run: str
@@ -68,6 +69,7 @@ class Report:
     near: Near | None
     audit: list[str]
     notes: list[str]
+    choices: list[str]
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -147,6 +149,7 @@ def gather(
         near=None if table.near is None else _near(table.near, others),
         audit=[sentence(shown(words, 2000)) for words in audit],
         notes=[words for words in (note, source.matched, None if lines else NO_EPOCHS) if words is not None],
+        choices=choices_of(directory.summary),
     )
 
 
@@ -160,6 +163,12 @@ def alarms_of(estimates: Estimates, summary: Mapping[str, Any]) -> list[str]:
     """The alarms of the estimates, then those of the training, as sentences with their remedies."""
     records = [*map(alarm_record, estimates.alarms), *summary["alarms"]]
     return [sentence(shown(alarm_sentence(record), 2000)) for record in records]
+
+
+def choices_of(summary: Mapping[str, Any]) -> list[str]:
+    """What the run decided by itself, as sentences."""
+    told = (each for each in summary.get("choices", ()) if each["reason"])
+    return [sentence(shown(f"epoch {each['epoch']}: {each['reason']}", 2000)) for each in told]
 
 
 def _day(directory: RunDirectory) -> str:

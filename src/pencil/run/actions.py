@@ -79,7 +79,7 @@ def train(
         _describe(config, prepared.train.num_classes, runtime, listeners)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
-        training.policy = policy
+        training.policy = policy or training.policy
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))
         with alone, _faults_explained(directory):
@@ -117,7 +117,7 @@ def resume(
         check_same_encoder(directory, prepared)
         begins = from_start or directory.saved_step is None
         training = build_training(config, prepared, directory, runtime, begins=begins)
-        training.policy = policy
+        training.policy = policy or training.policy
         return _carry_on(config, directory, prepared, training, listeners, from_start=from_start)
 
 
@@ -295,7 +295,8 @@ def _leave_results(
         metrics, num_rows=len(train), labels_changed=changed, alarms=loop.alarms, noise_rate_high=high
     )
     method = {"method": config.method.name, "learns_labels": training.learner.method.learns_labels}
-    directory.write_summary({**method, **summary, **_skipped(prepared)})
+    choices = {"choices": loop.choices} if loop.choices else {}
+    directory.write_summary({**method, **summary, **choices, **_skipped(prepared)})
 
 
 def _skipped(prepared: Prepared) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
 from pencil.data import EpochSampler, Examples, Order, blocks_of, mixed_seed
 from pencil.data.sampler import WINDOW
-from pencil.engine import Checkpoints, LabelLearner, Runtime, Training
+from pencil.engine import Auto, Checkpoints, LabelLearner, Policy, Runtime, Training
 from pencil.errors import ConfigError, PlanWarning, RunError
 from pencil.run.directory import RunDirectory
 from pencil.run.joining import earlier_run, start_network
@@ -65,12 +65,13 @@ def build_training(
         start_network(network, earlier, prepared.train.class_names)
     model = runtime.network(network)
     keep = config.checkpoint.keep
+    learner = _build_learner(config, prepared.train, mine.labels, directory)
     torch.manual_seed(mixed_seed(config.seed, DROPOUT, runtime.rank))
     return Training(
         runtime=runtime,
         model=model,
         optimizer=build_optimizer(config.optimizer, model),
-        learner=_build_learner(config, prepared.train, mine.labels, directory),
+        learner=learner,
         sampler=sampler,
         preparation=preparation,
         train=mine,
@@ -85,7 +86,14 @@ def build_training(
         evaluate_every=config.train.evaluate_every,
         compile=config.train.compile,
         alarms=config.alarms,
+        policy=_own_policy(config, prepared, learner) if directory is not None else None,
     )
+
+
+def _own_policy(config: RunConfig, prepared: Prepared, learner: LabelLearner) -> Policy | None:
+    """The policy of ``plan = "auto"``, for a method that corrects labels and with rows to judge it by."""
+    held_out = 0 if prepared.validation is None else len(prepared.validation)
+    return Auto(held_out) if config.plan == "auto" and held_out and learner.method.learns_labels else None
 
 
 def _build_learner(

@@ -1,0 +1,112 @@
+"""The policy of ``plan = "auto"``: when correction begins, how many rounds there are, and when to go back.
+
+It decides by agreement with held-out given labels alone. They are as noisy as the others, but equally so in every
+epoch, so a network that agrees with them more is a better one.
+
+    backbone   The epoch that agrees most is kept. If agreement has fallen by the end of the phase, the network has
+               begun to memorise wrong labels: that epoch is restored, and correction begins there.
+    a round    Correction and finetune. If agreement is below that of the network before the first round, by more than
+               chance, labels and network go back to that moment. If a round raised agreement, another follows; a later
+               round that did not is undone.
+
+A run without held-out rows follows its phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pencil.algorithm import Phase, total_epochs
+from pencil.engine.alarms import standard_error
+from pencil.engine.policy import Continue, Decision, EpochEnd, Restore, ended, phase_ended
+
+NETWORK = "auto:network"  # the best network of the backbone phase, with the labels as given
+ROUND = "auto:round"  # the end of the last round
+MOST = 3  # rounds
+ERRORS = 2.0  # standard errors of a fall that is not chance
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Decides by held-out agreement; see the module.
+
+    Attributes:
+        held_out: The number of held-out examples.
+    """
+
+    held_out: int
+
+    def decide(self, end: EpochEnd) -> Decision:
+        """The decision at the end of an epoch; every choice has its reason."""
+        phase, epoch = end.metrics["phase"], int(end.metrics["epoch"])
+        if "validation_accuracy" not in end.metrics:
+            return Continue()
+        if phase == "backbone":
+            return self._backbone(end, last=epoch == _backbone_epochs(end.phases))
+        if epoch == total_epochs(end.phases) and NETWORK in end.kept:
+            return self._after_round(end)
+        return Continue()
+
+    def _backbone(self, end: EpochEnd, *, last: bool) -> Decision:
+        """Keep the best epoch; at the last one, go back to it if agreement has fallen since."""
+        now, before = _agreement(end.metrics), _kept(end, NETWORK)
+        if before is None or now > _agreement(before):
+            return Continue(keep=NETWORK)
+        if not (last and self._fell(_agreement(before), now)):
+            return Continue(keep=NETWORK) if last else Continue()
+        words = f"the network has begun to memorise, so correction begins after epoch {before['epoch']}"
+        plan = phase_ended(end.phases, end.kept[NETWORK])
+        return Restore(NETWORK, plan, f"{_fall(before, now)}: {words}")
+
+    def _after_round(self, end: EpochEnd) -> Decision:
+        """Undo a round that did harm, stop after one that did nothing, and add one after one that helped."""
+        now, first, last = _agreement(end.metrics), _kept(end, NETWORK), _kept(end, ROUND)
+        assert first is not None
+        if last is not None and now <= _agreement(last):
+            words = f"{_fall(last, now)}: the last round is undone"
+            return Restore(ROUND, ended(end.phases, end.kept[ROUND]), words)
+        if self._fell(_agreement(first), now):
+            words = f"{_fall(first, now)}: correction is undone, and the labels stay as given"
+            return Restore(NETWORK, ended(end.phases, end.kept[NETWORK]), words)
+        before = _agreement(last or first)
+        if now <= before or not _allows_round(end.phases):
+            return Continue(reason=f"held-out agreement is {now:.1%} after {before:.1%}: no further round")
+        words = f"held-out agreement rose from {before:.1%} to {now:.1%}: another round follows"
+        return Continue(keep=ROUND, phases=_with_round(end.phases), reason=words)
+
+    def _fell(self, before: float, now: float) -> bool:
+        return before - now > ERRORS * standard_error(before, now, self.held_out)
+
+
+def _allows_round(phases: Sequence[Phase]) -> bool:
+    """Whether the plan ends with a round that may be repeated, which an alarm may have cut."""
+    rounds = sum(phase.name == "correction" for phase in phases)
+    last = [phase.name for phase in phases[-2:]]
+    return rounds < MOST and last == ["correction", "finetune"] and phases[-2].epochs > 0
+
+
+def _with_round(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """The plan with its last correction and finetune phases once more."""
+    return (*phases, *phases[-2:])
+
+
+def _backbone_epochs(phases: Sequence[Phase]) -> int:
+    return sum(phase.epochs for phase in phases if phase.name == "backbone")
+
+
+def _kept(end: EpochEnd, name: str) -> Mapping[str, Any] | None:
+    """The metrics of the epoch that was kept under a name."""
+    if name not in end.kept:
+        return None
+    named = (each for each in reversed(end.history) if name in getattr(each.decision, "names", ()))
+    return next(named).metrics
+
+
+def _agreement(metrics: Mapping[str, Any]) -> float:
+    return float(metrics["validation_accuracy"])
+
+
+def _fall(before: Mapping[str, Any], now: float) -> str:
+    return f"held-out agreement fell from {_agreement(before):.1%} in epoch {before['epoch']} to {now:.1%}"

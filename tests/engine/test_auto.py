@@ -1,0 +1,99 @@
+"""The policy of plan = "auto" decides by held-out agreement alone, and says why."""
+
+import pytest
+
+from pencil.algorithm import three_phases
+from pencil.engine import Auto, Continue, EpochEnd, Past, Restore
+from pencil.engine.auto import MOST, NETWORK, ROUND
+
+PLAN = three_phases(3, 2, 1, learning_rate=0.1, finetune_rate=0.01)
+HELD_OUT = 5000
+
+
+def follow(scores, plan=PLAN, held_out=HELD_OUT):
+    """The decisions of a run whose epochs agree with the held-out labels so much, until one restores; and the plan."""
+    policy, history, kept = Auto(held_out), (), {}
+    for epoch, score in enumerate(scores, start=1):
+        names = [phase.name for phase in plan for _ in range(phase.epochs)]
+        metrics = {"epoch": epoch, "phase": names[epoch - 1]}
+        metrics |= {} if score is None else {"validation_accuracy": score}
+        decision = policy.decide(EpochEnd(metrics, plan, history, dict(kept)))
+        history += (Past(metrics, decision),)
+        if isinstance(decision, Restore):
+            return history[-1].decision, decision.phases
+        kept |= dict.fromkeys(decision.names, epoch)
+        plan = decision.phases or plan
+    return history[-1].decision, plan
+
+
+def epochs(plan):
+    return [phase.epochs for phase in plan]
+
+
+def test_correction_begins_after_the_last_epoch_of_a_network_that_still_learns():
+    decision, plan = follow([0.3, 0.4, 0.5])
+    assert decision == Continue(keep=NETWORK)
+    assert epochs(plan) == [3, 2, 1]
+
+
+def test_a_small_fall_is_chance_and_the_last_network_counts():
+    decision, _ = follow([0.3, 0.51, 0.5])
+    assert decision == Continue(keep=NETWORK)
+
+
+def test_a_network_that_has_begun_to_memorise_goes_back_to_its_best_epoch():
+    decision, plan = follow([0.3, 0.55, 0.5])
+    assert isinstance(decision, Restore)
+    assert decision.name == NETWORK
+    assert epochs(plan) == [2, 2, 1]
+    assert "fell from 55.0% in epoch 2 to 50.0%" in decision.reason
+
+
+def test_with_few_held_out_rows_the_same_fall_is_chance():
+    decision, _ = follow([0.3, 0.55, 0.5], held_out=100)
+    assert decision == Continue(keep=NETWORK)
+
+
+def test_a_round_that_helped_is_followed_by_another_until_there_are_enough():
+    rising = [0.3, 0.4, 0.5]
+    plan = PLAN
+    for number in range(1, MOST):
+        rising += [0.5 + 0.01 * number] * 3
+        decision, plan = follow(rising)
+        assert decision.keep == ROUND
+        assert "another round follows" in decision.reason
+        assert epochs(plan) == [3, *[2, 1] * (number + 1)]
+    decision, _ = follow([*rising, 0.6, 0.6, 0.6])
+    assert (decision.phases, "no further round" in decision.reason) == (None, True)
+
+
+def test_a_round_that_did_nothing_is_the_last():
+    decision, plan = follow([0.3, 0.4, 0.5, 0.5, 0.5, 0.5])
+    assert isinstance(decision, Continue)
+    assert "no further round" in decision.reason
+    assert epochs(plan) == [3, 2, 1]
+
+
+def test_a_round_that_did_harm_is_undone_with_its_labels():
+    decision, plan = follow([0.3, 0.4, 0.5, 0.46, 0.46, 0.46])
+    assert isinstance(decision, Restore)
+    assert (decision.name, epochs(plan)) == (NETWORK, [3, 0, 0])
+    assert "labels stay as given" in decision.reason
+
+
+def test_a_later_round_that_did_not_help_is_undone_alone():
+    decision, plan = follow([0.3, 0.4, 0.5, 0.51, 0.51, 0.52, 0.5, 0.5, 0.519])
+    assert isinstance(decision, Restore)
+    assert (decision.name, epochs(plan)) == (ROUND, [3, 2, 1, 0, 0])
+
+
+def test_a_round_that_an_alarm_has_cut_is_not_repeated():
+    cut = three_phases(3, 0, 1, learning_rate=0.1, finetune_rate=0.01)
+    decision, plan = follow([0.3, 0.4, 0.5, 0.6], cut)
+    assert "no further round" in decision.reason
+    assert epochs(plan) == [3, 0, 1]
+
+
+@pytest.mark.parametrize("scores", [[None], [None] * 6, [0.3, 0.4, None, 0.1]])
+def test_epochs_that_were_not_evaluated_decide_nothing(scores):
+    assert follow(scores)[0] == Continue()
