@@ -1,7 +1,7 @@
 """The comparison's figures, recomputed from the committed results of every training.
 
     python benchmarks/results.py [--json]
-    python benchmarks/results.py --write          # the tables of docs/comparison.md
+    python benchmarks/results.py --write          # the tables and the figure of docs/comparison.md
 
 A cell is a data set with a noise. PENCIL is ahead where its last-epoch test accuracy, mean over the seeds that both
 have, is above that of every method with one network, forward correction with the true matrix included. The ceilings
@@ -9,7 +9,9 @@ have, is above that of every method with one network, forward correction with th
 compared with cleanlab where both were run: same data, noise and seed; cost is examples sent forward in training.
 
 ``prototypes_*`` are the same figures for PENCIL from the closed-form start (the variant ``held`` of the grids), in the
-cells where it was run. ``*_outside_error``: ahead by more than one standard error of the difference over seeds.
+cells where it was run. ``*_outside_error``: ahead by more than one standard error of the difference over seeds. Other
+methods with the same start (the variant ``prototypes``) have a table of their own, and ``start_*`` are its figures.
+``images_*`` are those of ``images_auto.py``.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from common import between_marks, finish
+from images_auto import at_symmetric_50
+from images_auto import recorded as recorded_images
+from results_figure import draw
 
 from pencil.bench import read_results, tabulate
 from pencil.engine import read_json_lines
@@ -30,6 +35,14 @@ COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
 STARTED = "pencil_from_prototypes"
 NOT_PEERS = ("pencil", STARTED, "clean", "oracle", "co_teaching", "dividemix")
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
+FIGURE = PAGE.parent / "figures" / "comparison.png"
+WITH_START = (
+    "cross_entropy",
+    "pencil",
+    "generalized_cross_entropy",
+    "early_learning",
+    "sparse_over_parametrization",
+)
 METRICS = ("last", "best", "labels_after", "f1", "forward_passes")
 Line = dict[str, Any]
 Cell = tuple[str, str]
@@ -46,19 +59,38 @@ def main() -> None:
     lines = committed()
     if arguments.write:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        draw(lines, STARTED, FIGURE)
     if not arguments.json:
         print(standing(lines))
     finish(figures(lines), as_json=arguments.json)
 
 
-def committed() -> list[Line]:
-    """Every training of the comparisons; PENCIL from the closed-form start counts as a method of its own."""
+def recorded() -> list[Line]:
+    """Every training of the comparisons."""
     files = [RESULTS / "comparison" / f"{name}.jsonl" for name in COMPARISONS]
-    lines = [line for file in files if file.is_file() for line in read_results(file)]
+    return [line for file in files if file.is_file() for line in read_results(file)]
+
+
+def committed() -> list[Line]:
+    """The trainings that are compared; PENCIL from the closed-form start counts as a method of its own."""
+    lines = recorded()
     started = [
         line | {"method": STARTED, "variant": "default"} for line in lines if line["variant"] == "held"
     ]
     return [line for line in lines if line["variant"] == "default"] + started
+
+
+def started_peers() -> list[Line]:
+    """Other methods from the closed-form start, with PENCIL from it on the same seeds."""
+    lines = [line for line in recorded() if line["variant"] in ("prototypes", "held")]
+    peers = [line for line in lines if line["variant"] == "prototypes" and line["method"] in WITH_START]
+    seeds = {(line["data"], line["noise"], line["seed"]) for line in peers}
+    own = [
+        line | {"method": STARTED}
+        for line in lines
+        if line["variant"] == "held" and (line["data"], line["noise"], line["seed"]) in seeds
+    ]
+    return [line | {"variant": "default"} for line in (*peers, *own)]
 
 
 def figures(lines: Sequence[Line]) -> dict[str, float]:
@@ -69,7 +101,9 @@ def figures(lines: Sequence[Line]) -> dict[str, float]:
     return {
         **ahead(lines),
         **{f"prototypes_{name}": value for name, value in found.items()},
+        **against_started(started_peers()),
         **against_cleanlab(lines, cleanlab_lines()),
+        **at_symmetric_50(recorded_images()),
     }
 
 
@@ -127,6 +161,15 @@ def against_bounds(lines: Sequence[Line]) -> dict[str, float]:
     }
 
 
+def against_started(lines: Sequence[Line]) -> dict[str, float]:
+    """How PENCIL from the start compares with each method from the same start: points ahead, mean over the cells."""
+    found: dict[str, list[float]] = {}
+    for cell in cells_of(lines):
+        for peer, values in differences(lines, cell, STARTED).items():
+            found.setdefault(peer, []).append(statistics.mean(values))
+    return {f"start_ahead_of_{peer}": round(statistics.mean(each), 2) for peer, each in found.items()}
+
+
 def _is_ahead(values: Sequence[float]) -> bool:
     """Whether the mean difference is above one standard error of it."""
     error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
@@ -174,6 +217,10 @@ def tables(lines: Sequence[Line]) -> str:
     """Everything the page shows: who leads, then every data set by every metric."""
     told = "\n".join(f"| `{name}` | {value:,} |" for name, value in figures(lines).items())
     parts = [f"| figure | |\n|---|---|\n{told}", standing(lines)]
+    peers = started_peers()
+    for data in dict.fromkeys(line["data"] for line in peers):
+        shown = turned(tabulate([line for line in peers if line["data"] == data], ["last"]))
+        parts.append(shown.replace("**", "**From the closed-form start: ", 1))
     for data in dict.fromkeys(line["data"] for line in lines):
         own = [line for line in lines if line["data"] == data]
         parts += [turned(tabulate(own, [metric])) for metric in METRICS]

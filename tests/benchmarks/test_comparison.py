@@ -55,6 +55,27 @@ def test_cleanlab_is_compared_on_the_same_problems_only(results):
     assert results.against_cleanlab(lines, []) == {}
 
 
+def test_pencil_from_the_start_is_compared_with_bounds_and_with_peers_from_the_same_start(results):
+    ours = [line(results.STARTED, value, seed=seed) for seed, value in enumerate((0.70, 0.72, 0.74))]
+    peers = [line("cross_entropy", 0.6, seed=seed) for seed in range(3)]
+    known = [line("forward_known", 0.73, seed=seed) for seed in range(3)]
+    oracle = [line("oracle", 0.72, seed=seed) for seed in range(3)]
+    assert results.against_bounds([*ours, *peers, *known, *oracle]) == {
+        "cells_ahead_outside_error": 1,
+        "cells_ahead_of_forward_known": 0,
+        "cells_at_or_above_oracle": 1,
+        "cells_below_cross_entropy": 0,
+        "worst_against_cross_entropy": 12.0,
+    }
+    assert results.against_started([*ours, *peers]) == {"start_ahead_of_cross_entropy": 12.0}
+
+
+def test_the_figure_is_drawn(results, tmp_path):
+    pytest.importorskip("matplotlib")
+    results.draw(results.committed(), results.STARTED, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_table_is_turned_over(results):
     table = "title\n\n| method | a | b |\n| --- | --- | --- |\n| pencil | 1 ± 2 | 3 |\n| peer | 4 | – |"
     assert results.turned(table).splitlines() == [

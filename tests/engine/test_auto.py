@@ -46,7 +46,7 @@ def test_a_network_that_has_begun_to_memorise_goes_back_to_its_best_epoch():
     assert isinstance(decision, Restore)
     assert decision.name == NETWORK
     assert epochs(plan) == [2, 2, 1]
-    assert "fell from 55.0% in epoch 2 to 50.0%" in decision.reason
+    assert "fell from 55.0 % in epoch 2 to 50.0 %" in decision.reason
 
 
 def test_with_few_held_out_rows_the_same_fall_is_chance():

@@ -72,8 +72,10 @@ class Auto:
             return Restore(NETWORK, ended(end.phases, end.kept[NETWORK]), words)
         before = _agreement(last or first)
         if now <= before or not _allows_round(end.phases):
-            return Continue(reason=f"held-out agreement is {now:.1%} after {before:.1%}: no further round")
-        words = f"held-out agreement rose from {before:.1%} to {now:.1%}: another round follows"
+            return Continue(
+                reason=f"held-out agreement is {_percent(now)} after {_percent(before)}: no further round"
+            )
+        words = f"held-out agreement rose from {_percent(before)} to {_percent(now)}: another round follows"
         return Continue(keep=ROUND, phases=_with_round(end.phases), reason=words)
 
     def _fell(self, before: float, now: float) -> bool:
@@ -109,4 +111,8 @@ def _agreement(metrics: Mapping[str, Any]) -> float:
 
 
 def _fall(before: Mapping[str, Any], now: float) -> str:
-    return f"held-out agreement fell from {_agreement(before):.1%} in epoch {before['epoch']} to {now:.1%}"
+    return f"held-out agreement fell from {_percent(_agreement(before))} in epoch {before['epoch']} to {_percent(now)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
