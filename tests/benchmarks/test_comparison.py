@@ -89,6 +89,15 @@ def test_the_page_has_the_tables_of_the_committed_results(results):
     assert results.written(page, results.committed()) == page, "run: python benchmarks/results.py --write"
 
 
+def test_the_opening_has_the_numbers_of_the_committed_results(results):
+    opening = " ".join(results.PAGE.read_text(encoding="utf-8").partition("\n## ")[0].split())
+    found = results.figures(results.committed())
+    assert found["prototypes_cells_ahead_of_peers_told_nothing"] == found["prototypes_cells"]
+    assert f"in all {found['prototypes_cells']} cells" in opening
+    assert f"in {found['prototypes_cells_ahead_of_forward_known']} of them also than forward" in opening
+    assert f"leads in {found['cells_ahead_of_one_network_peers']} of {found['cells']} cells" in opening
+
+
 HELD_OUT = 36_000  # rows whose given labels decide between settings, on CIFAR
 
 
