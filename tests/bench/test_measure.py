@@ -8,6 +8,7 @@ import torch
 
 from pencil.bench import Grid
 from pencil.bench.measure import MEASURES, OF_LABELS, carry_out, detection
+from pencil.results import VERDICTS
 from pencil.run import LabelTable, RunDirectory, prepare_examples
 
 pytestmark = pytest.mark.slow
@@ -44,6 +45,8 @@ def test_a_run_is_carried_out_measured_and_trimmed(configs, tmp_path, method, de
     assert found["f1"] > 0.9
     assert found["auroc"] > 0.95
     assert found["posterior_auroc"] > 0.95
+    assert found["posterior_f1"] > 0.9
+    assert before < found["posterior_labels_after"] <= 1
     assert found["precision_at_1_percent"] == found["posterior_precision_at_1_percent"] == 1.0
     assert found["calibration_error"] < 0.1
     assert found["forward_passes"] == 10 * len(train) == 10 * found["examples"]
@@ -85,6 +88,15 @@ def assert_ranked_as_in_the_label_table(config, folder, found):
         assert found[f"{prefix}auroc"] == pytest.approx(float(expected), abs=1e-6)
         first = wrong[score.argsort(descending=True)[:100]]
         assert found[f"{prefix}precision_at_100"] == pytest.approx(float(first.double().mean()), abs=0.02)
+    right = 0
+    for judged in table.chunks():
+        rows = zip(judged.given.tolist(), judged.suggested.tolist(), judged.verdict.tolist(), strict=True)
+        labels = [
+            suggested if VERDICTS[verdict] == "relabel" else given for given, suggested, verdict in rows
+        ]
+        truth = train.reference[judged.first : judged.first + len(judged)].tolist()
+        right += sum(label == true for label, true in zip(labels, truth, strict=True))
+    assert found["posterior_labels_after"] == pytest.approx(right / len(train))
 
 
 def test_kept_a_run_has_its_checkpoints_and_labels_and_can_be_measured_again(configs, tmp_path):

@@ -18,7 +18,7 @@ from pencil.data import Examples
 from pencil.durable import write_text
 from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
-from pencil.results import POSTERIOR, describe_environment, read_json
+from pencil.results import POSTERIOR, VERDICTS, describe_environment, read_json
 from pencil.results.model import EXPERT
 from pencil.run import LabelTable, RunDirectory, Trust, code_in, evaluate, own_examples, resume, train
 from pencil.run.build import build_runtime
@@ -29,7 +29,7 @@ MEASURES = "measures.json"
 OF_LABELS = (
     *("labels_before", "labels_after", "precision", "recall", "f1"),
     *ranking.MEASURES,
-    *(f"posterior_{name}" for name in ranking.MEASURES),
+    *(f"posterior_{name}" for name in ("labels_after", "f1", *ranking.MEASURES)),
     "calibration_error",
 )
 """What is measured only where the truth is known."""
@@ -110,15 +110,25 @@ def _labels(
         "labels_after": _share((suggested if learns else given) == truth),
         **detection(wrong, suggested != given),
         **ranked(score, wrong),
-        **_posterior(directory, wrong),
+        **_posterior(directory, given, truth),
     }
 
 
-def _posterior(directory: RunDirectory, wrong: Tensor) -> dict[str, float | None]:
-    """How well the run's own probability that a label is wrong ranks the labels, and how well it is calibrated."""
-    p_wrong = torch.cat([judged.p_wrong for judged in LabelTable.open(directory).chunks(decided=False)])
-    measures = {f"posterior_{name}": value for name, value in ranked(p_wrong, wrong).items()}
-    return {**measures, "calibration_error": expected_calibration_error(p_wrong, wrong)}
+def _posterior(directory: RunDirectory, given: Tensor, truth: Tensor) -> dict[str, float | None]:
+    """How good the run's answers are: labels with every verdict ``relabel`` applied, and ``p_wrong``."""
+    rows = list(LabelTable.open(directory).chunks(decided=False))
+    p_wrong, suggested, verdict = (
+        torch.cat([getattr(judged, name) for judged in rows]) for name in ("p_wrong", "suggested", "verdict")
+    )
+    wrong = given != truth
+    relabelled = torch.where(verdict == VERDICTS.index("relabel"), suggested, given)
+    measures = {
+        "labels_after": _share(relabelled == truth),
+        "f1": detection(wrong, p_wrong > 0.5)["f1"],
+        **ranked(p_wrong, wrong),
+    }
+    named = {f"posterior_{name}": value for name, value in measures.items()}
+    return {**named, "calibration_error": expected_calibration_error(p_wrong, wrong)}
 
 
 def detection(wrong: Tensor, suspected: Tensor) -> dict[str, float | None]:

@@ -68,6 +68,8 @@ class _Result(BaseModel):
     average_precision: _Figure = None
     precision_at_100: _Figure = None
     precision_at_1_percent: _Figure = None
+    posterior_labels_after: _Figure = None
+    posterior_f1: _Figure = None
     posterior_auroc: _Figure = None
     posterior_average_precision: _Figure = None
     posterior_precision_at_100: _Figure = None

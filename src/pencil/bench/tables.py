@@ -42,6 +42,10 @@ METRICS = {
     "precision_at_1_percent": Metric(
         "precision_at_1_percent", "wrong labels in the first 1 % of rows, %", 100
     ),
+    "posterior_labels_after": Metric(
+        "posterior_labels_after", "right labels after every verdict relabel was applied, %", 100
+    ),
+    "posterior_f1": Metric("posterior_f1", "F1 of finding wrong labels by p_wrong > 0.5, %", 100),
     "posterior_auroc": Metric("posterior_auroc", "AUROC of finding wrong labels by p_wrong, %", 100),
     "posterior_average_precision": Metric(
         "posterior_average_precision", "average precision in order of p_wrong, %", 100

@@ -30,6 +30,7 @@ METRICS = (
         "precision_at_100",
         "precision_at_1_percent",
     ),
+    *("posterior_labels_after", "posterior_f1"),
     *("posterior_auroc", "posterior_average_precision", "posterior_precision_at_100"),
     *("posterior_precision_at_1_percent", "calibration_error", "seconds", "forward_passes"),
 )
