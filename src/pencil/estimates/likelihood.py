@@ -112,12 +112,13 @@ def read_out(similarities: Tensor, prior: Tensor, weights: Tensor) -> Tensor:
 
 
 def log_noise(given: Tensor, num_classes: int, rate: Tensor, spread: Tensor | None) -> Tensor:
-    """Return log P(given | c) (B, C)."""
+    """Return log P(given | c) (B, C), with a noise rate () or one for each class (C,)."""
     if spread is None:
         other = torch.log(rate / max(num_classes - 1, 1)).expand(len(given), num_classes)
     else:
         other = torch.log(rate) + spread[:, given].T
-    return other.scatter(1, given[:, None], torch.log1p(-rate).expand(len(given), 1))
+    right = torch.log1p(-rate).expand(num_classes)[given]
+    return other.scatter(1, given[:, None], right[:, None])
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ labels of these rows are most likely:
 
     Σ_i log Σ_c softmax(b z_i)_c P(given_i | c),    z_i = cos(u_i, S_c).
 
-The noise rate 1 − d comes from the anchors or from the likelihood of the given labels. Anchors are the better ones with
-much noise, but need prototypes that are right about the most distinct rows; with few rows of a class they are not, and
-the rate would come out too high. So both are tried, and anchors are used if they explain the left-out labels better by
-one standard error. Then the rounds are made with all rows, and y of the last one is what training starts from.
+The noise comes from one of three estimates. The likelihood of the given labels gives one rate for all classes. Anchors
+give it too; they are the better ones with much noise, but need prototypes that are right about the most distinct rows.
+With few rows of a class they are not, and the rate would come out too high. With many rows of each class, the whole
+matrix can be estimated (``matrix``). In this order, each is used instead of the one before if it explains the left-out
+labels better by one standard error. Then the rounds are made with all rows, and y of the last one is what training
+starts from.
 
 The prototypes before the last round and its b are a classifier of new rows, softmax(b z).
 
@@ -22,12 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from pencil.errors import DataError
+from pencil.estimates.matrix import ENOUGH, with_whole_matrix
 from pencil.estimates.rows import DataRows, Sample, in_parts
 from pencil.estimates.structure import Round, chained, next_round
 from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
@@ -36,9 +40,11 @@ MOST_ROUNDS, PATIENCE = 8, 2
 FEW_ROUNDS = 3
 """At most, if not all rows fit into the sample: every round then repeats those before it, row by row."""
 ERRORS = 1.0
-"""Standard errors by which anchors must explain the left-out labels better than the likelihood's own noise rate."""
+"""Standard errors by which an estimate of the noise must explain the left-out labels better than the one before it."""
 LEFT_OUT = 10
 """One of so many rows is left out to choose the number of rounds."""
+Noise = Literal["likelihood", "anchors", "matrix"]
+"""How the noise is estimated."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +106,14 @@ def fit_start(
     trusted = torch.zeros(len(given), dtype=torch.bool)
     data = DataRows(passes, given, trusted, num_classes, whitening, rows, total)
     held = _left_out(data)
-    anchored, likely = (_tried(data, held, by_likelihood=each) for each in (False, True))
-    gain, error = _mean(anchored.best - likely.best, total)
-    by_likelihood = gain <= ERRORS * error
-    likelihoods = (likely if by_likelihood else anchored).likelihoods
-    rounds = _rounds(data, likelihoods.index(max(likelihoods)) + 1, by_likelihood=by_likelihood)
-    return Start(whitening, tuple(rounds), likelihoods)
+    chosen = _tried(data, held, "likelihood")
+    for noise in _further(data):
+        other = _tried(data, held, noise)
+        gain, error = _mean(other.best - chosen.best, total)
+        chosen = other if gain > ERRORS * error else chosen
+    tried = chosen.likelihoods
+    rounds = _rounds(data, tried.index(max(tried)) + 1, chosen.noise)
+    return Start(whitening, tuple(rounds), tried)
 
 
 def prototype_start(features: Tensor, labels: Tensor, num_classes: int | None = None) -> Tensor:
@@ -128,7 +136,13 @@ def prototype_start(features: Tensor, labels: Tensor, num_classes: int | None = 
     return start.posterior(values, given)
 
 
-def _rounds(data: DataRows, most: int, *, by_likelihood: bool) -> Iterator[Round]:
+def _further(data: DataRows) -> tuple[Noise, ...]:
+    """The estimates of the noise to try after the likelihood's."""
+    sampled = data.rows // data.stride
+    return ("anchors", "matrix") if sampled >= ENOUGH * data.classes**2 else ("anchors",)
+
+
+def _rounds(data: DataRows, most: int, noise: Noise) -> Iterator[Round]:
     """Make rounds one after another."""
     prototypes, _, sample = data.first_pass()
     rounds: tuple[Round, ...] = ()
@@ -138,8 +152,12 @@ def _rounds(data: DataRows, most: int, *, by_likelihood: bool) -> Iterator[Round
             own = rounds[-1].labels(sample.directions, own, sample.given)
             prototypes = data.prototypes(rounds, sample, own)
         at = (rounds, prototypes, sample.directions, own, sample.given, shares, data.total)
-        rounds = (*rounds, next_round(*at, by_likelihood=by_likelihood)[0])
-        yield rounds[-1]
+        last, _ = next_round(*at, by_likelihood=noise == "likelihood")
+        if noise == "matrix":
+            similar = prototypes.similarities(sample.directions, own)
+            last = with_whole_matrix(last, similar, sample.given, data.total)
+        rounds = (*rounds, last)
+        yield last
 
 
 @dataclass(frozen=True)
@@ -147,28 +165,30 @@ class _Trial:
     """Rounds without the left-out rows.
 
     Attributes:
+        noise: How they estimate the noise.
         likelihoods: The mean log-likelihood of the left-out labels after each round.
         best: (M,) the log-likelihood of each after the round that has the largest.
     """
 
+    noise: Noise
     likelihoods: tuple[float, ...]
     best: Tensor
 
 
-def _tried(data: DataRows, held: Sample, *, by_likelihood: bool) -> _Trial:
+def _tried(data: DataRows, held: Sample, noise: Noise) -> _Trial:
     """Try rounds until the likelihood of the left-out labels has not risen in two of them."""
     others = replace(data, passes=lambda: _chosen(data.passes, left_out=False))
     found: list[float] = []
     best = torch.zeros(len(held.given), dtype=torch.float64)
     most = MOST_ROUNDS if data.stride == 1 else FEW_ROUNDS
-    for each in _rounds(others, most, by_likelihood=by_likelihood):
+    for each in _rounds(others, most, noise):
         values = _likelihoods(each, held)
         found.append(_mean(values, data.total)[0])
         if found[-1] == max(found):
             best = values
         if len(found) - found.index(max(found)) > PATIENCE:
             break
-    return _Trial(tuple(found), best)
+    return _Trial(noise, tuple(found), best)
 
 
 def _likelihoods(last: Round, held: Sample) -> Tensor:
@@ -178,8 +198,8 @@ def _likelihoods(last: Round, held: Sample) -> Tensor:
         in_parts(held.directions, classes), in_parts(held.given, classes), strict=True
     ):
         nothing = torch.zeros(len(given), classes)  # no row of these is in the prototypes
-        read = (last.sharpness * last.prototypes.similarities(directions, nothing)).log_softmax(1)
-        found.append((read + last.log_noise(given)).logsumexp(1).double())
+        joint = last.read(directions, nothing) + last.log_noise(given)
+        found.append(joint.logsumexp(1).double())
     return torch.cat(found)
 
 

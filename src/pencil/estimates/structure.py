@@ -133,25 +133,31 @@ class Round:
     Attributes:
         prototypes: Of the labels before the round.
         sharpness: b.
-        rate: 1 − d, the share of wrong labels.
+        rate: 1 − d, the share of wrong labels, () or of each class (C,).
         spread: (C, C) log r; None for all classes alike.
-        tilt: (C,) logarithm of the factors that restore the given shares.
+        prior: (C,) logarithm of the classes' factors in f ∝ e^(prior + b z); 0 but for a whole matrix.
+        tilt: (C,) logarithm of the factors of y that restore the given shares.
     """
 
     prototypes: Prototypes
     sharpness: float
-    rate: float
+    rate: Tensor
     spread: Tensor | None
+    prior: Tensor
     tilt: Tensor
 
     def labels(self, directions: Tensor, own: Tensor, given: Tensor) -> Tensor:
         """Return y (B, C) after the round, from y before it."""
+        return (self.read(directions, own) + self.log_noise(given) + self.tilt).softmax(1)
+
+    def read(self, directions: Tensor, own: Tensor) -> Tensor:
+        """Return log f (B, C) of rows whose labels before the round are y (B, C)."""
         scores = self.sharpness * self.prototypes.similarities(directions, own)
-        return (scores + self.log_noise(given) + self.tilt).softmax(1)
+        return (scores + self.prior).log_softmax(1)
 
     def log_noise(self, given: Tensor) -> Tensor:
         """Return log P(given | c) (B, C)."""
-        return log_noise(given, len(self.tilt), torch.tensor(self.rate), self.spread)
+        return log_noise(given, len(self.tilt), self.rate, self.spread)
 
 
 @dataclass(frozen=True)
@@ -236,12 +242,13 @@ def next_round(
     spread, share = _spread(believed, given, total) if classes <= MOST_CLASSES else (None, 0.0)
     sharpness = rounds[-1].sharpness if rounds else 20.0
     if by_likelihood:
-        before = rounds[-1].rate if rounds else rate
+        before = float(rounds[-1].rate) if rounds else rate
         sharpness, rate = _likeliest(similar, given, spread, sharpness, before, total)
     noise = log_noise(given, classes, torch.tensor(rate), spread)
     sharpness = _sharpness(similar, noise, sharpness, total)
     tilt = _tilt(sharpness * similar + noise, shares, total)
-    return Round(prototypes, sharpness, rate, spread, tilt), share
+    none = torch.zeros(classes)
+    return Round(prototypes, sharpness, torch.tensor(rate), spread, none, tilt), share
 
 
 def _spread(believed: Tensor, given: Tensor, total: Total) -> tuple[Tensor, float]:
