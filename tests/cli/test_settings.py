@@ -68,6 +68,28 @@ def test_data_alone_chooses_its_preset_and_starts_from_prototypes():
     assert table["method"]["pull"] == 3.0
 
 
+def epochs_of(config):
+    return [phase.epochs for phase in config.phases]
+
+
+def test_from_prototypes_the_network_learns_for_longer_before_labels_are_corrected(tmp_path):
+    assert epochs_of(train_config("x.npz", None, None)) == [15, 15, 20]
+    assert epochs_of(train_config("x.npz", None, "features")) == [2, 28, 20]
+    assert epochs_of(train_config("x.npz", None, None, start="given")) == [2, 28, 20]
+    assert epochs_of(train_config("x.npz", None, None, epochs="1,2,3")) == [1, 2, 3]
+    assert epochs_of(train_config("x.npz", None, None, method="cross_entropy", start="prototypes")) == [
+        2,
+        28,
+        20,
+    ]
+    images = preset("cifar10", "x").table()
+    start_from(images, "prototypes")  # its rate falls in the backbone phase
+    assert epochs_of(RunConfig.of(images)) == epochs_of(preset("cifar10", "x"))
+    own = tmp_path / "own.toml"
+    own.write_text(preset("features", "x.npz").toml())
+    assert epochs_of(train_config(None, own, None, start="prototypes")) == [2, 28, 20]
+
+
 @pytest.mark.parametrize(
     "options",
     [

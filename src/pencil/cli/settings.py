@@ -45,7 +45,7 @@ def train_config(
     by_data = not any((config, preset_name, method, base))
     labels = start or (_default_start(table, settings) if by_data else None)
     if labels is not None:
-        start_from(table, labels)
+        start_from(table, labels, own_phases=bool(config or base))
     if noise is not None:
         assign(table, "data.noise", parse_noise(noise))
     if trusted is not None:

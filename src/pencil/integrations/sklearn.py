@@ -41,6 +41,8 @@ from pencil.run.sources import Prepared
 from pencil.run.start import StartOfTraining
 from pencil.stores import GivenLabels, StoreChoice
 
+EPOCHS = {"given": (2, 28, 20), "prototypes": (15, 15, 20)}
+"""By what training starts from, as ``pencil train`` sets them for features."""
 _PURPOSE = "use pencil as a scikit-learn estimator"
 multiclass = need("sklearn.utils.multiclass", extra="sklearn", purpose=_PURPOSE)
 validation = need("sklearn.utils.validation", extra="sklearn", purpose=_PURPOSE)
@@ -61,7 +63,8 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         hidden: The widths of the hidden layers of ``mlp``.
         module: A network of your own in place of ``head``, for inputs (N, ...) of any shape: a ``torch.nn.Module``,
             copied for each fit, or a function that builds one from (shape of one input, C). It returns logits (B, C).
-        epochs: Of the phases backbone, correction and finetune.
+        epochs: Of the phases backbone, correction and finetune; by default what suits ``start``: (15, 15, 20) from
+            prototypes, (2, 28, 20) from the given labels.
         learning_rate: The network's; a number or a schedule.
         batch_size: Examples per step.
         weight_decay: The network's.
@@ -98,7 +101,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         *,
         hidden: Sequence[int] = (256,),
         module: Module | None = None,
-        epochs: tuple[int, int, int] = (2, 28, 20),
+        epochs: tuple[int, int, int] | None = None,
         learning_rate: Schedule = 0.02,
         batch_size: int = 128,
         weight_decay: float = 0.005,
@@ -236,14 +239,14 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         knobs: dict[str, Any] = {name: getattr(self, name) for name in ("label_rate", "entropy_weight")}
         labels = self.start or ("given" if self.module or self.method else "prototypes")
         knobs |= {**KNOBS[labels], **({} if self.pull is None else {"pull": self.pull})}
-        rate = self.learning_rate
+        rate, epochs = self.learning_rate, self.epochs or EPOCHS[labels]
         return start.model_copy(
             update={
                 "seed": _seed(self.random_state),
                 "data": start.data.model_copy(update={"normalize": self.normalize}),
                 "model": Model(name=self.head, args=args),
                 "method": Pencil(**knobs) if self.method is None else self.method,
-                "phases": three_phases(*map(int, self.epochs), learning_rate=rate, finetune_rate=rate),
+                "phases": three_phases(*map(int, epochs), learning_rate=rate, finetune_rate=rate),
                 "optimizer": start.optimizer.model_copy(update={"weight_decay": float(self.weight_decay)}),
                 "train": start.train.model_copy(update={"batch_size": int(self.batch_size)}),
                 "store": "dense",

@@ -69,8 +69,8 @@ _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a torch.nn.Module, or a function of (shape of one input, number of classes) that returns one",
     ),
     "epochs": (
-        _are_epochs,
-        "three whole numbers, of the phases backbone, correction and finetune, such as (2, 28, 20)",
+        lambda value: value is None or _are_epochs(value),
+        "three whole numbers, of the phases backbone, correction and finetune, such as (2, 28, 20), or None",
     ),
     "learning_rate": (_is_rate, _RATE),
     "batch_size": (lambda value: _is_whole(value, 1), "a whole number above 0"),

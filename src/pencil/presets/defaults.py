@@ -125,12 +125,33 @@ def _held_out_and_augmented() -> dict[str, Any]:
     return {"validation": 0.1, "augment": Augment(pad=4, flip=True)}
 
 
-def start_from(table: dict[str, Any], labels: str) -> None:
-    """Set what labels a table of settings starts from, with the knobs of PENCIL that belong to it."""
+def start_from(table: dict[str, Any], labels: str, *, own_phases: bool = False) -> None:
+    """Set what labels a table of settings starts from, with PENCIL's knobs and epochs that belong to it.
+
+    Args:
+        table: The settings, which are changed.
+        labels: ``given`` or ``prototypes``.
+        own_phases: Whether the phases are the user's and stay as they are.
+    """
     table["start"] = {**table.get("start", {}), "labels": labels}
     method = table.get("method", {})
     if KNOBS[labels].keys() <= method.keys():  # it has these knobs
         method |= KNOBS[labels]
+        if labels == "prototypes" and not own_phases:
+            _share_epochs(table.get("phases", []))
+
+
+def _share_epochs(phases: list[dict[str, Any]]) -> None:
+    """Give backbone and correction half of their epochs each, if they have the same learning rate.
+
+    Better labels than the given ones are worth learning for longer before they are corrected (see docs/method).
+    """
+    first, second = phases[:2] if len(phases) > 1 else ({}, {})
+    if (first.get("name"), second.get("name")) != ("backbone", "correction"):
+        return
+    if first["learning_rate"] == second["learning_rate"]:
+        both = first["epochs"] + second["epochs"]
+        first["epochs"], second["epochs"] = both // 2, both - both // 2
 
 
 PRESETS = {
