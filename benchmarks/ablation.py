@@ -2,6 +2,7 @@
 
     python benchmarks/ablation.py [--write] [--json]
     python benchmarks/ablation.py --quick --json
+    python benchmarks/ablation.py --recorded         # the table of docs/comparison.md
 
 Each line is a training in a plain loop, with the rows, network, epochs and settings of the comparison's grids:
 
@@ -32,6 +33,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from pencil.algorithm import Pencil
 from pencil.bench import Grid
 from pencil.bench.grid import Cell
 from pencil.data import Examples
@@ -45,7 +47,7 @@ RECORDED = Path(__file__).parent / "results" / "ablation.jsonl"
 GRIDS = Path(__file__).parent / "grids"
 PARTS = ("given", "hard", "soft", "neighbours", "average", "round")
 PROBLEMS = {
-    "cub": ("symmetric_80", "circular_40"),
+    "cub": ("symmetric_80",),
     "cifar100": ("symmetric_40", "circular_40", "people"),
 }
 SEEDS = (100, 101)
@@ -59,11 +61,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--quick", action="store_true", help="CUB-200, circular 40 %%, soft and hard, one seed"
+        "--quick", action="store_true", help="CIFAR-100, circular 40 %%, soft and hard, one seed"
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true", help=f"record the lines in {RECORDED.name}")
+    parser.add_argument("--recorded", action="store_true", help="print the recorded lines as a table")
     arguments = parser.parse_args()
+    if arguments.recorded:
+        print(table(recorded()))
+        return
     data_folder()
     torch.set_num_threads(1)
     lines = []
@@ -78,7 +84,7 @@ def main() -> None:
 def problems(*, quick: bool) -> list[tuple[str, str, str, int]]:
     """Data, noise, part and seed."""
     if quick:
-        return [("cub", "circular_40", part, SEEDS[0]) for part in ("hard", "soft")]
+        return [("cifar100", "circular_40", part, SEEDS[0]) for part in ("hard", "soft")]
     return [
         (data, noise, part, seed)
         for data, noises in PROBLEMS.items()
@@ -91,6 +97,16 @@ def problems(*, quick: bool) -> list[tuple[str, str, str, int]]:
 def recorded() -> list[Line]:
     """The committed lines."""
     return read_json_lines(RECORDED)
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Markdown: each part's mean over problems and seeds, in percent."""
+    rows = ["| part | held-out given labels | test | right labels |", "|---|---|---|---|"]
+    for part in PARTS:
+        own = [line for line in lines if line["part"] == part]
+        means = [statistics.mean(line[name] for line in own) for name in ("validation", "test", "right")]
+        rows.append(f"| {part} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+    return "\n".join(rows)
 
 
 def figures(lines: Sequence[Line]) -> dict[str, float]:
@@ -116,7 +132,8 @@ def _pairs(lines: Sequence[Line], part: str, name: str) -> list[tuple[float, flo
 
 def measured(data: str, noise: str, part: str, seed: int) -> Line:
     """Train once; accuracies and right labels in percent."""
-    config = cell(data, noise, {"given": "default", "hard": "prototypes"}.get(part, "held"), seed).config
+    config = cell(data, noise, part, seed).config
+    assert isinstance(config.method, Pencil)
     found = prepare_examples(config.data, seed)
     train, given = Standardised(found.train), found.train.labels.hard
     phases = (*config.phases, *config.phases[-2:]) if part == "round" else config.phases
@@ -146,9 +163,11 @@ def measured(data: str, noise: str, part: str, seed: int) -> Line:
     }
 
 
-def cell(data: str, noise: str, variant: str, seed: int) -> Cell:
-    """The grid's settings of PENCIL."""
-    only = ["method=pencil", f"noise={noise}", f"variant={variant}"]
+def cell(data: str, noise: str, part: str, seed: int) -> Cell:
+    """The grid's settings: those of PENCIL for given and hard labels, those of ``auto`` for the rest."""
+    own = {"given": ("pencil", "default"), "hard": ("pencil", "prototypes")}
+    method, variant = own.get(part, ("auto", "default"))
+    only = [f"data={data}", f"method={method}", f"noise={noise}", f"variant={variant}"]
     return Grid.read(GRIDS / f"{data}_features.toml").cells(only, seeds=[seed])[0]
 
 

@@ -1,4 +1,4 @@
-"""The figure of docs/comparison.md: every cell, with PENCIL from given labels and from the closed-form start."""
+"""The figure of docs/comparison.md: every cell, with PENCIL as in the paper and ``auto``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLD = ("forward_known", "clean", "oracle", "co_teaching", "dividemix")
 """Methods that receive what is unknown in practice, and those with two networks."""
 
 
-def draw(lines: Sequence[Line], started: str, path: Path) -> None:
+def draw(lines: Sequence[Line], auto: str, path: Path) -> None:
     """A row for each cell, a panel for each data set; a point is the mean over seeds of the last epoch's accuracy."""
     pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
     cells = [(data, noises_of(lines, data)) for data in dict.fromkeys(line["data"] for line in lines)]
@@ -31,7 +31,7 @@ def draw(lines: Sequence[Line], started: str, path: Path) -> None:
     )
     for axes, (data, noises) in zip(panels[:, 0], cells, strict=True):
         for row, noise in enumerate(noises):
-            draw_cell(axes, -row, means_of(lines, data, noise), started)
+            draw_cell(axes, -row, means_of(lines, data, noise), auto)
         axes.set_yticks([-row for row in range(len(noises))], [shown(noise) for noise in noises])
         axes.set_title(NAMES.get(data, data), loc="left", fontsize=10)
         axes.spines[["top", "right", "left"]].set_visible(False)
@@ -45,17 +45,17 @@ def draw(lines: Sequence[Line], started: str, path: Path) -> None:
     pyplot.close(figure)
 
 
-def draw_cell(axes: Any, height: float, means: Mapping[str, float], started: str) -> None:
+def draw_cell(axes: Any, height: float, means: Mapping[str, float], auto: str) -> None:
     """The points of one cell, on a line from cross entropy to the oracle."""
-    peers = {name: value for name, value in means.items() if name not in (*TOLD, "pencil", started)}
+    peers = {name: value for name, value in means.items() if name not in (*TOLD, "pencil", auto)}
     axes.plot(
         [means["cross_entropy"], means["oracle"]], [height, height], color="0.85", linewidth=3, zorder=1
     )
     points = (
         ("cross entropy", means["cross_entropy"], "x", "0.45"),
         ("best other method told nothing", max(peers.values()), "s", "C1"),
-        ("PENCIL", means["pencil"], "o", "C0"),
-        ("PENCIL from the closed-form start", means.get(started), "D", "C3"),
+        ("PENCIL from given labels", means["pencil"], "o", "C0"),
+        ("auto: PENCIL from the closed-form start", means.get(auto), "D", "C3"),
         ("oracle", means["oracle"], "|", "0.2"),
     )
     for label, value, marker, color in points:

@@ -55,9 +55,10 @@ def test_cleanlab_is_compared_on_the_same_problems_only(results):
     assert results.against_cleanlab(lines, []) == {}
 
 
-def test_pencil_from_the_start_is_compared_with_bounds_and_with_peers_from_the_same_start(results):
-    ours = [line(results.STARTED, value, seed=seed) for seed, value in enumerate((0.70, 0.72, 0.74))]
-    peers = [line("cross_entropy", 0.6, seed=seed) for seed in range(3)]
+def test_auto_is_compared_with_bounds_given_labels_cost_and_peers_from_the_same_start(results):
+    right = {"labels_before": 0.6, "posterior_labels_after": 0.5, "forward_passes": 110}
+    ours = [line("auto", value, seed=seed, **right) for seed, value in enumerate((0.70, 0.72, 0.74))]
+    peers = [line("cross_entropy", 0.6, seed=seed, forward_passes=100) for seed in range(3)]
     known = [line("forward_known", 0.73, seed=seed) for seed in range(3)]
     oracle = [line("oracle", 0.72, seed=seed) for seed in range(3)]
     assert results.against_bounds([*ours, *peers, *known, *oracle]) == {
@@ -66,13 +67,22 @@ def test_pencil_from_the_start_is_compared_with_bounds_and_with_peers_from_the_s
         "cells_at_or_above_oracle": 1,
         "cells_below_cross_entropy": 0,
         "worst_against_cross_entropy": 12.0,
+        "cells_with_fewer_right_labels": 1,
+        "cost_over_cross_entropy": 1.1,
     }
     assert results.against_started([*ours, *peers]) == {"start_ahead_of_cross_entropy": 12.0}
 
 
+def test_data_sets_with_all_rows_are_no_cells(results):
+    whole = results.with_all_rows()
+    assert whole
+    assert {each["data"] for each in whole} <= {"cifar10_all", "cifar100_all"}
+    assert not any(each["data"].endswith("_all") for each in results.committed())
+
+
 def test_the_figure_is_drawn(results, tmp_path):
     pytest.importorskip("matplotlib")
-    results.draw(results.committed(), results.STARTED, tmp_path / "figure.png")
+    results.draw(results.committed(), results.AUTO, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -92,10 +102,11 @@ def test_the_page_has_the_tables_of_the_committed_results(results):
 def test_the_opening_has_the_numbers_of_the_committed_results(results):
     opening = " ".join(results.PAGE.read_text(encoding="utf-8").partition("\n## ")[0].split())
     found = results.figures(results.committed())
-    assert found["prototypes_cells_ahead_of_peers_told_nothing"] == found["prototypes_cells"]
-    assert f"in all {found['prototypes_cells']} cells" in opening
-    assert f"in {found['prototypes_cells_ahead_of_forward_known']} of them also than forward" in opening
-    assert f"leads in {found['cells_ahead_of_one_network_peers']} of {found['cells']} cells" in opening
+    cells = found["cells"]
+    assert cells == found["pencil_cells"] == 29
+    assert f"told nothing, in {found['cells_ahead_of_peers_told_nothing']} of {cells} cells" in opening
+    assert f"In {found['cells_ahead_of_forward_known']} cells it is ahead of forward correction" in opening
+    assert f"PENCIL leads in {found['pencil_cells_ahead_of_one_network_peers']} of {cells} cells" in opening
 
 
 HELD_OUT = 36_000  # rows whose given labels decide between settings, on CIFAR
