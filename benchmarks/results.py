@@ -14,7 +14,8 @@ the difference over seeds. ``cells_with_fewer_right_labels``: cells where the la
 ``relabel`` applied, have fewer right ones than were given. ``cost_over_cross_entropy`` is examples sent forward in
 training. F1 and cost are compared with cleanlab where both were run: same data, noise and seed. Other methods from the
 start (the variant ``prototypes``) have a table of their own, and ``start_*`` are its figures; data sets with all their
-rows (``*_all``) have one too, and do not count as cells. ``images_*`` are those of ``images_auto.py``.
+rows (``*_all``), few of them and long tails have tables too, and do not count as cells. ``images_*`` are those of
+``images_auto.py``.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pencil.engine import read_json_lines
 
 RESULTS = Path(__file__).parent / "results"
 COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
+SHAPES = RESULTS / "comparison" / "cifar_shapes.jsonl"
 AUTO, ALL_ROWS = "auto", "_all"
 NOT_PEERS = ("pencil", AUTO, "clean", "oracle", "co_teaching", "dividemix")
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
@@ -75,9 +77,10 @@ def committed() -> list[Line]:
     return [line for line in recorded() if line["variant"] == "default" and not _has_all_rows(line)]
 
 
-def with_all_rows() -> list[Line]:
-    """The trainings on all rows of a data set."""
-    return [line for line in recorded() if line["variant"] == "default" and _has_all_rows(line)]
+def of_other_shapes() -> list[Line]:
+    """The trainings on all rows of a data set, on few of them, and on long tails."""
+    whole = [line for line in recorded() if line["variant"] == "default" and _has_all_rows(line)]
+    return whole + (read_results(SHAPES) if SHAPES.is_file() else [])
 
 
 def _has_all_rows(line: Line) -> bool:
@@ -246,9 +249,9 @@ def tables(lines: Sequence[Line]) -> str:
     for data in dict.fromkeys(line["data"] for line in peers):
         shown = turned(tabulate([line for line in peers if line["data"] == data], ["last"]))
         parts.append(shown.replace("**", "**From the closed-form start: ", 1))
-    whole = with_all_rows()
-    for data in dict.fromkeys(line["data"] for line in whole):
-        own = [line for line in whole if line["data"] == data]
+    shapes = of_other_shapes()
+    for data in dict.fromkeys(line["data"] for line in shapes):
+        own = [line for line in shapes if line["data"] == data]
         parts += [turned(tabulate(own, [metric])) for metric in ("last", "labels_after")]
     for data in dict.fromkeys(line["data"] for line in lines):
         own = [line for line in lines if line["data"] == data]
