@@ -2,7 +2,6 @@
 
     python benchmarks/ablation.py [--write] [--json]
     python benchmarks/ablation.py --quick --json
-    python benchmarks/ablation.py --recorded         # the table of docs/comparison.md
 
 Each line is a training in a plain loop, with the rows, network, epochs and settings of the comparison's grids:
 
@@ -37,7 +36,7 @@ from pencil.algorithm import Pencil
 from pencil.bench import Grid
 from pencil.bench.grid import Cell
 from pencil.data import Examples
-from pencil.engine import LabelLearner, read_json_lines
+from pencil.engine import LabelLearner
 from pencil.estimates import prototype_start
 from pencil.estimates.neighbours import nearest
 from pencil.models import build_model
@@ -65,11 +64,7 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true", help=f"record the lines in {RECORDED.name}")
-    parser.add_argument("--recorded", action="store_true", help="print the recorded lines as a table")
     arguments = parser.parse_args()
-    if arguments.recorded:
-        print(table(recorded()))
-        return
     data_folder()
     torch.set_num_threads(1)
     lines = []
@@ -92,21 +87,6 @@ def problems(*, quick: bool) -> list[tuple[str, str, str, int]]:
         for part in PARTS
         for seed in SEEDS
     ]
-
-
-def recorded() -> list[Line]:
-    """The committed lines."""
-    return read_json_lines(RECORDED)
-
-
-def table(lines: Sequence[Line]) -> str:
-    """Markdown: each part's mean over problems and seeds, in percent."""
-    rows = ["| part | held-out given labels | test | right labels |", "|---|---|---|---|"]
-    for part in PARTS:
-        own = [line for line in lines if line["part"] == part]
-        means = [statistics.mean(line[name] for line in own) for name in ("validation", "test", "right")]
-        rows.append(f"| {part} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
-    return "\n".join(rows)
 
 
 def figures(lines: Sequence[Line]) -> dict[str, float]:
