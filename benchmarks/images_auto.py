@@ -53,7 +53,9 @@ def line_of(path: Path) -> dict[str, Any]:
     """A finished run: its settings, what it decided, and its epochs."""
     directory = RunDirectory.open(path)
     directory.require_finished()
-    config, environment = directory.config, directory.environment
+    config = directory.config
+    # Without the command, which has paths of one machine.
+    environment = {name: value for name, value in directory.environment.items() if name != "command"}
     noise = config.data.noise
     assert noise is not None, "the runs of this benchmark have noise"
     return {

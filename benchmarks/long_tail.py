@@ -1,10 +1,10 @@
 """Imbalanced features: a data set whose smallest class has a given share of the rows of its largest.
 
-A grid names it as data, for instance in benchmarks/grids/long_tail.toml:
+A grid names it as data, as benchmarks/grids/cifar_shapes.toml does:
 
     data = { kind = "python", path = "long_tail:splits", args = { path = "features.npz", ratio = 100 } }
 
-    PYTHONPATH=benchmarks pencil bench benchmarks/grids/long_tail.toml --trust-code
+    PYTHONPATH=benchmarks pencil bench benchmarks/grids/cifar_shapes.toml --trust-code
 
 Class c of C keeps its first n ratio^(−c / (C − 1)) rows, where n is the number of rows of the smallest class: the usual
 exponential long tail. The test split stays balanced.

@@ -26,9 +26,13 @@ def problem():
     return features, true, one_way(true)
 
 
+def total(values):
+    """The sum over the only rank."""
+    return values
+
+
 def first_round(features, given):
     """The first round by ``structure``, and the similarities of all rows."""
-    total = lambda values: values  # noqa: E731
     whitening, _, rows = fit_whitening(batches(features), total)
     trusted = torch.zeros(len(given), dtype=torch.bool)
     data = DataRows(batches(features), given, trusted, CLASSES, whitening, rows, total)
@@ -45,7 +49,7 @@ def matrix_of(found):
 def test_the_matrix_is_a_fixed_point_of_its_equations(problem):
     features, _, given = problem
     plain, similar, given = first_round(features, given)
-    found = with_whole_matrix(plain, similar, given, lambda values: values)
+    found = with_whole_matrix(plain, similar, given, total)
     matrix, counts = matrix_of(found), PSEUDO * matrix_of(plain)
     for z, label in zip(similar.double(), given.tolist(), strict=True):
         joint = (found.sharpness * z + found.prior.double()).softmax(0) * matrix[:, label]
@@ -57,7 +61,7 @@ def test_the_matrix_is_a_fixed_point_of_its_equations(problem):
 def test_the_given_labels_are_likelier_than_with_one_rate_for_all_classes(problem):
     features, _, given = problem
     plain, similar, given = first_round(features, given)
-    found = with_whole_matrix(plain, similar, given, lambda values: values)
+    found = with_whole_matrix(plain, similar, given, total)
 
     def likelihood(each):
         read = (each.sharpness * similar + each.prior).log_softmax(1)
