@@ -58,6 +58,13 @@ def test_noise_that_is_neither_is_named(text):
         parse_noise(text)
 
 
+def test_asymmetric_noise_needs_a_map():
+    with pytest.raises(
+        ConfigError, match=r"'asymmetric:0.4': .* map of classes; use cifar10:0.4 .* circular:0.4"
+    ):
+        parse_noise("asymmetric:0.4")
+
+
 # settings
 
 

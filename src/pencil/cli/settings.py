@@ -119,6 +119,9 @@ def parse_noise(text: str) -> dict[str, Any]:
         return {"kind": "file", "path": text}
     if separator and Path(kind).is_file():
         return {"kind": "file", "path": kind, "key": rate}
+    if kind == "asymmetric":
+        maps = f"cifar10:{rate} for the usual map of CIFAR-10, circular:{rate} for each class to the next"
+        raise ConfigError(f"--noise {text!r}: asymmetric noise is named by its map of classes; use {maps}")
     try:
         return {"kind": kind, "rate": float(rate)}
     except ValueError:
