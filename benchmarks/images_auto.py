@@ -1,11 +1,13 @@
-"""Runs of plan = "auto" on CIFAR-10 images from scratch, as they were recorded, epoch by epoch.
+"""CIFAR-10 images from scratch with ``plan = "auto"``, and other methods beside it, as recorded epoch by epoch.
 
     pencil train CIFAR10 --preset cifar10 --noise symmetric:0.5 --seed 0 --out RUN
-    python benchmarks/images_auto.py --record RUN [RUN ...]     # adds finished runs
+    pencil train CIFAR10 --preset cifar10 --noise symmetric:0.5 --method early_learning --set plan=fixed --out RUN
+    python benchmarks/images_auto.py --record RUN [RUN ...]     # adds finished runs, and draws them
     python benchmarks/images_auto.py [--json]                   # the figures, in percent
 
-Until the first correction, a run is plain training by cross entropy with a falling learning rate. ``cross_entropy`` is
-the test accuracy of its best epoch, the one that agrees most with held-out given labels; the test set decides nothing.
+Until the first correction, a run of ``auto`` is plain training by cross entropy with a falling learning rate.
+``cross_entropy`` is the test accuracy of its best epoch, the one that agrees most with held-out given labels; the test
+set decides nothing. Other methods have as many epochs and the same learning rates.
 """
 
 from __future__ import annotations
@@ -17,12 +19,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from common import finish
 
 from pencil.engine import read_json_lines, read_metrics
-from pencil.run import RunDirectory
+from pencil.imports import need
+from pencil.results import RELABEL
+from pencil.run import LabelTable, RunDirectory, prepare_examples
 
 RECORDED = Path(__file__).parent / "results" / "images_auto.jsonl"
+FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "images_auto.png"
+AUTO = "auto"
+NAMES = {"cifar10": "asymmetric", "file": "people"}  # of noises
 KEPT = ("epoch", "phase", "validation_accuracy", "test_accuracy", "labels_correct", "labels_changed")
 Run = Mapping[str, Any]
 
@@ -36,12 +44,19 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.record:
-        runs = {name_of(run): run for run in (*recorded(), *map(line_of, arguments.record))}
-        text = "".join(json.dumps(run) + "\n" for run in runs.values())
-        RECORDED.write_text(text, encoding="utf-8")
+        record(arguments.record)
+    runs = recorded()
     if not arguments.json:
-        print(table(recorded()))
-    finish(figures(recorded()), as_json=arguments.json)
+        print(table(runs), methods_table(runs), sep="\n\n")
+    finish(figures(runs), as_json=arguments.json)
+
+
+def record(folders: Sequence[Path]) -> None:
+    """Add runs, in place of those with the same name, and draw all."""
+    named = {name_of(run): run for run in (*recorded(), *map(line_of, folders))}
+    runs = sorted(named.values(), key=_order)
+    RECORDED.write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
+    draw(runs, FIGURE)
 
 
 def recorded() -> list[dict[str, Any]]:
@@ -66,6 +81,7 @@ def line_of(path: Path) -> dict[str, Any]:
         "plan": config.plan,
         "choices": directory.summary.get("choices", []),
         "seconds": directory.summary["seconds"],
+        "handed_out": handed_out(directory),
         "epochs": [
             {name: each[name] for name in KEPT if name in each} for each in read_metrics(directory.metrics)
         ],
@@ -73,23 +89,71 @@ def line_of(path: Path) -> dict[str, Any]:
     }
 
 
-def name_of(run: Run) -> str:
-    """The noise, how many rows, and the seed."""
+def handed_out(directory: RunDirectory) -> dict[str, Any]:
+    """What ``pencil labels`` writes, against the truth: right suggestions, and right labels after every ``relabel``."""
+    table, config = LabelTable.open(directory), directory.config
+    truth = prepare_examples(config.data, config.seed).train.reference
+    assert truth is not None, "noise was added, so the truth is known"
+    suggested = relabelled = 0
+    for rows in table.chunks():
+        true = truth[rows.first : rows.first + len(rows)]
+        suggested += int((rows.suggested == true).sum())
+        relabelled += int((torch.where(rows.verdict == RELABEL, rows.suggested, rows.given) == true).sum())
+    estimates = table.estimates
+    return {
+        "suggested_right": suggested / len(table),
+        "relabelled_right": relabelled / len(table),
+        "wrong_estimated": estimates.rate.value,
+        "source": estimates.source,
+        "alarms": [alarm.name for alarm in estimates.alarms],
+    }
+
+
+def method_of(run: Run) -> str:
+    """``auto``, or the method of a run that followed its phases."""
+    return AUTO if run["plan"] == AUTO else str(run["method"])
+
+
+def noise_of(run: Run) -> str:
+    """The noise in words."""
     noise = run["noise"]
-    rate = f"_{100 * noise['rate']:.0f}" if "rate" in noise else f"_{noise.get('key', '')}"
-    return f"{noise['kind']}{rate}_{run['examples']}_{run['seed']}"
+    kind = NAMES.get(noise["kind"], noise["kind"])
+    return f"{kind} {100 * noise['rate']:.0f} %" if "rate" in noise else f"{kind}, {noise['key']}"
+
+
+def name_of(run: Run) -> str:
+    """The noise, how many rows, the seed, and the method if it is not ``auto``."""
+    words = [noise_of(run).removesuffix(" %").replace(", ", " "), str(run["examples"]), str(run["seed"])]
+    if method_of(run) != AUTO:
+        words.append(method_of(run))
+    return "_".join(words).replace(" ", "_")
+
+
+def _order(run: Run) -> tuple[Any, ...]:
+    """By the number of rows, then symmetric noises first."""
+    kind = str(run["noise"]["kind"])
+    return (
+        run["examples"],
+        kind != "symmetric",
+        kind,
+        run["noise"].get("rate", 1),
+        run["seed"],
+        method_of(run) != AUTO,
+    )
 
 
 def measures(run: Run) -> dict[str, float]:
     """The accuracies and label shares of a run, in percent."""
-    epochs = run["epochs"]
-    plain = [each for each in epochs if each["phase"] == "backbone"]
+    epochs, own = run["epochs"], method_of(run)
+    plain = [each for each in epochs if each["phase"] == "backbone"] if own == AUTO else epochs
     best = max(plain, key=lambda each: float(each["validation_accuracy"]))
     shares = {
-        "cross_entropy": best["test_accuracy"],
-        "auto": epochs[-1]["test_accuracy"],
+        "cross_entropy" if own == AUTO else "best": best["test_accuracy"],
+        "auto" if own == AUTO else "last": epochs[-1]["test_accuracy"],
         "labels_before": epochs[0]["labels_correct"],
         "labels_after": epochs[-1]["labels_correct"],
+        "suggested": run["handed_out"]["suggested_right"],
+        "relabelled": run["handed_out"]["relabelled_right"],
     }
     return {name: round(100 * share, 1) for name, share in shares.items()}
 
@@ -100,8 +164,9 @@ def figures(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def at_symmetric_50(runs: Sequence[Run]) -> dict[str, float]:
-    """The measures at symmetric 50 % on the most rows, mean over seeds; nothing if it was not run."""
-    chosen = [run for run in runs if run["noise"]["kind"] == "symmetric" and run["noise"]["rate"] == 0.5]
+    """The measures of ``auto`` at symmetric 50 % on the most rows, mean over seeds; nothing if it was not run."""
+    own = [run for run in runs if method_of(run) == AUTO]
+    chosen = [run for run in own if run["noise"]["kind"] == "symmetric" and run["noise"]["rate"] == 0.5]
     most = max((run["examples"] for run in chosen), default=0)
     found = [measures(run) for run in chosen if run["examples"] == most]
     names = {
@@ -115,22 +180,80 @@ def at_symmetric_50(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def table(runs: Sequence[Run]) -> str:
-    """Markdown: a line for each run."""
+    """Markdown: a line for each run of ``auto``."""
     lines = [
-        "| noise | training images | seed | cross entropy, best epoch | `auto` | right labels | rounds |",
-        "|---|---|---|---|---|---|---|",
+        "| noise | training images | seed | cross entropy, best epoch | `auto` | right labels: given | y^d | suggested "
+        "| relabelled | rounds |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
-        told, kind = measures(run), name_of(run).rsplit("_", 2)[0].replace("_", " ")
-        phases = [each["phase"] for each in run["epochs"]]
+        if method_of(run) != AUTO:
+            continue
+        told, phases = measures(run), [each["phase"] for each in run["epochs"]]
+        labels = [told[name] for name in ("labels_before", "labels_after", "suggested", "relabelled")]
         rounds = sum(
             now == "correction" != before for before, now in zip(["backbone", *phases], phases, strict=False)
         )
         lines.append(
-            f"| {kind} % | {run['examples']:,} | {run['seed']} | {told['cross_entropy']} | {told['auto']} | "
-            f"{told['labels_before']} → {told['labels_after']} | {rounds} |"
+            f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {told['cross_entropy']} | {told['auto']} | "
+            f"{' | '.join(map(str, labels))} | {rounds} |"
         )
     return "\n".join(lines)
+
+
+def methods_table(runs: Sequence[Run]) -> str:
+    """Markdown: a line for each run of another method, with ``auto`` on the same images."""
+    of_auto = {name_of(run): measures(run) for run in runs if method_of(run) == AUTO}
+    lines = [
+        "| noise | training images | seed | method | best epoch | last epoch | right labels | `auto` |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        method, told = method_of(run), measures(run)
+        if method == AUTO:
+            continue
+        own = of_auto.get(name_of(run).removesuffix(f"_{method}"))
+        changed = any(each.get("labels_changed") for each in run["epochs"])
+        labels = f"{told['labels_before']} → {told['labels_after']}" if changed else "–"
+        lines.append(
+            f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {method.replace('_', ' ')} | {told['best']} | "
+            f"{told['last']} | {labels} | {own['auto'] if own else '–'} |"
+        )
+    return "\n".join(lines)
+
+
+def draw(runs: Sequence[Run], path: Path) -> None:
+    """Test accuracy and correct labels of ``auto`` by epoch, as in the paper's Figures 2 and 3; a line for each run."""
+    pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    shown = [run for run in runs if method_of(run) == AUTO]
+    titles = {"test_accuracy": "Test accuracy", "labels_correct": "Correct labels of the training images"}
+    for axes, (name, title) in zip(panels, titles.items(), strict=True):
+        for run in shown:
+            at, values = (
+                [each["epoch"] for each in run["epochs"]],
+                [100 * each[name] for each in run["epochs"]],
+            )
+            style = "-" if run["examples"] == shown[-1]["examples"] else "--"
+            axes.plot(at, values, style, label=f"{noise_of(run)}, {run['examples']:,} images")
+        begin = next(each["epoch"] for each in shown[0]["epochs"] if each["phase"] == "correction")
+        axes.axvline(begin - 0.5, color="grey", linewidth=0.7)
+        axes.text(
+            begin - 0.7,
+            0.02,
+            "correction begins",
+            transform=axes.get_xaxis_transform(),
+            color="grey",
+            ha="right",
+        )
+        axes.set(title=title, xlabel="epoch")
+        axes.margins(y=0.12)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("percent")
+    lines, names = panels[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":

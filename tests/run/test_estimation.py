@@ -136,19 +136,121 @@ def test_the_asked_share_replaces_that_of_the_run(make_config, tmp_path, asked):
     assert float((1 - judged.confidence[relabelled]).sum()) <= asked * int(relabelled.sum())
 
 
+def on_ranks(ranks, *words):
+    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, *launcher, *map(str, words), "--quiet"], env=environment, check=True)
+
+
 @pytest.mark.ranks
 @pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize("store", ["dense", "top:2"])
 def test_ranks_estimate_what_one_process_does(points, make_config, tmp_path, ranks, store):
     alone = train(make_config(data={"noise": NOISE}, store=store), tmp_path / "alone")
     (tmp_path / "config.toml").write_text(alone.config.toml())
-    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
-    words = ("train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together", "--quiet")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    on_ranks(ranks, "train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together")
     one, several = (LabelTable.open(run) for run in (alone, RunDirectory.open(tmp_path / "together")))
     assert several.estimates.rate.value == pytest.approx(one.estimates.rate.value, abs=1e-6)
     mine, theirs = next(one.chunks()), next(several.chunks())
     assert mine.ids == theirs.ids
     torch.testing.assert_close(theirs.p_wrong, mine.p_wrong, atol=2e-3 if store != "dense" else 1e-5, rtol=0)
     assert torch.equal(theirs.verdict, mine.verdict)
+
+
+# calibrated on held-out rows
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """1,000 images of 8 by 8 pixels, half of them with stripes across and half along, as MNIST's files.
+
+    A network needs some epochs to tell them apart.
+    """
+    folder = tmp_path_factory.mktemp("digits")
+    generator = torch.Generator().manual_seed(0)
+    for name, rows in (("train", 1000), ("t10k", 20)):
+        labels = torch.arange(rows) % 2
+        stripes = 60.0 * ((torch.arange(8) + torch.randint(4, (rows, 1), generator=generator)) // 2 % 2)
+        turned = torch.where(
+            labels[:, None, None] == 0,
+            stripes[:, None, :].expand(-1, 8, 8),
+            stripes[:, :, None].expand(-1, 8, 8),
+        )
+        pixels = 180 * torch.rand(rows, 8, 8, generator=generator) + turned
+        for kind, values, head in (
+            ("images-idx3", pixels, (2051, rows, 8, 8)),
+            ("labels-idx1", labels, (2049, rows)),
+        ):
+            header = b"".join(number.to_bytes(4, "big") for number in head)
+            (folder / f"{name}-{kind}-ubyte").write_bytes(header + values.to(torch.uint8).numpy().tobytes())
+    return folder
+
+
+def of_digits(digits, validation=0.25, **data) -> RunConfig:
+    table = preset("idx", str(digits)).table()
+    table["data"] |= {"augment": None, "validation": validation, "noise": NOISE} | data
+    table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
+    table["train"] |= {"precision": "fp32", "batch_size": 50}
+    for phase, (epochs, rate) in zip(table["phases"], ((4, 0.05), (2, 0.01), (1, 0.01)), strict=True):
+        phase |= {"epochs": epochs, "learning_rate": rate}
+    return RunConfig.of(table)
+
+
+def test_a_trained_network_is_calibrated_on_held_out_rows(digits, tmp_path):
+    run = train(of_digits(digits), tmp_path / "run")
+    table = LabelTable.open(run)
+    assert table.estimates.source == "held-out rows"
+    judged, truth = next(table.chunks()), prepare_examples(run.config.data, run.config.seed).train.reference
+    wrong = judged.given != truth
+    assert table.estimates.rate.value == pytest.approx(float(wrong.float().mean()), abs=0.08)
+    assert float((judged.suggested == truth).float().mean()) > 0.95 > float((~wrong).float().mean())
+
+
+@pytest.mark.parametrize("validation", [0.0, 0.1])
+def test_few_held_out_rows_do_not_calibrate(digits, tmp_path, validation):
+    run = train(of_digits(digits, validation), tmp_path / "run")
+    assert LabelTable.open(run).estimates.source == "early epoch"
+
+
+def test_a_network_that_knows_its_labels_by_heart_is_not_asked(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.estimates.held_out.BY_HEART", -50.0)
+    run = train(of_digits(digits), tmp_path / "run")
+    assert LabelTable.open(run).estimates.source == "early epoch"
+
+
+@pytest.mark.parametrize("lost", ["posterior", "estimates.json", "summary.json"])
+def test_a_calibrated_posterior_that_is_lost_comes_back_the_same(digits, tmp_path, lost):
+    run = train(of_digits(digits), tmp_path / "run")
+    before = posterior(run)
+    (run.path / "summary.json").unlink()
+    if lost == "posterior":
+        shutil.rmtree(run.path / lost)
+    else:
+        (run.path / lost).unlink(missing_ok=True)
+    resume(run.path)
+    assert posterior(run) == before
+
+
+def test_a_stopped_run_is_calibrated_alike(digits, tmp_path):
+    whole = train(of_digits(digits), tmp_path / "whole")
+    stopped = train(of_digits(digits), tmp_path / "stopped", (StopAfter(80),))
+    assert not stopped.is_finished
+    assert posterior(resume(stopped.path)) == posterior(whole)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_calibrate_what_one_process_does(digits, tmp_path, ranks):
+    alone = train(of_digits(digits), tmp_path / "alone")
+    shutil.copytree(alone.path, tmp_path / "together")  # the same trained network
+    together = RunDirectory.open(tmp_path / "together")
+    shutil.rmtree(together.path / "posterior")
+    for name in ("estimates.json", "summary.json"):
+        (together.path / name).unlink()
+    on_ranks(ranks, "resume", together.path)
+    one, several = LabelTable.open(alone), LabelTable.open(together)
+    assert several.estimates.source == one.estimates.source == "held-out rows"
+    assert several.estimates.rate.value == pytest.approx(one.estimates.rate.value, abs=1e-5)
+    mine, theirs = next(one.chunks()), next(several.chunks())
+    assert mine.ids == theirs.ids
+    torch.testing.assert_close(theirs.p_wrong, mine.p_wrong, atol=1e-3, rtol=0)

@@ -5,7 +5,7 @@ from pencil.engine.auto import Auto
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard
-from pencil.engine.features import network_features
+from pencil.engine.features import held_out_scores, network_features, network_scores
 from pencil.engine.learned import LearnedLabels
 from pencil.engine.learner import LabelLearner, fitting_method
 from pencil.engine.loop import Loop
@@ -55,9 +55,11 @@ __all__ = [
     "accuracy",
     "ended",
     "fitting_method",
+    "held_out_scores",
     "is_lost_rank",
     "is_sharded",
     "network_features",
+    "network_scores",
     "phase_ended",
     "predictions",
     "read_json_lines",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pencil.estimates.likelihood import Evidence, Map, fit_map, log_noise, read_out
+from pencil.estimates.likelihood import START, Evidence, Map, fit_map, log_noise, read_out
 from pencil.estimates.noise import Interval, NoiseEstimate, Tally, less_sure
 from pencil.estimates.prototypes import Prototypes
 from pencil.estimates.ridge import START as RIDGE_START
@@ -32,7 +32,7 @@ from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening, 
 USED = 0.65
 """The share of structure from which the rounds are used."""
 _NOTHING = torch.zeros(0, 0)
-_UNKNOWN = NoiseEstimate(
+UNKNOWN = NoiseEstimate(
     Interval(0.0, 0.0, 1.0), _NOTHING, _NOTHING, _NOTHING, _NOTHING, Interval(0.0, 0.0, 1.0)
 )
 
@@ -111,17 +111,25 @@ def fit(
     data = DataRows(passes, given, sure, num_classes, whitening, rows, total)
     prototypes, sums, sample = data.first_pass()
     evidence = sample.evidence(prototypes, ())
-    test = anchors(evidence.similarities, evidence.given, total)
-    found = fit_map(evidence, total, rows)
-    too_low = test.exceeds(found.rate)
-    found = replace(found, rate=test.floor) if too_low else found
-    plain = Fitted(whitening, (), prototypes, None, found, None, test.structured or too_low, _UNKNOWN)
+    test, found, doubtful = fit_tested(evidence, total, rows)
+    plain = Fitted(whitening, (), prototypes, None, found, None, test.structured or doubtful, UNKNOWN)
     fitted = None
     if test.structured and num_classes <= MOST_CLASSES:
         fitted = _undone(plain, data, sample)
     if fitted is None:
         fitted = _likelier(plain, data, sample, covariance * rows, sums)
     return replace(fitted, noise=_noise(data, fitted, test))
+
+
+def fit_tested(
+    evidence: Evidence, total: Total, rows: float | None = None, start: tuple[float, float, float] = START
+) -> tuple[Anchors, Map, bool]:
+    """The test for structure, the fitted map, and whether its rate was too low and is the test's floor instead."""
+    test = anchors(evidence.similarities, evidence.given, total)
+    found = fit_map(evidence, total, rows, start)
+    if not test.exceeds(found.rate):
+        return test, found, False
+    return test, replace(found, rate=test.floor), True
 
 
 def _likelier(plain: Fitted, data: DataRows, sample: Sample, gram: Tensor, sums: Tensor) -> Fitted:

@@ -124,14 +124,14 @@ class Tally:
         )
 
 
-def less_sure(posterior: Tensor, given: Tensor) -> Tensor:
-    """The posterior (B, C) with 15 % of what is not on the given class spread over all other classes.
+def less_sure(posterior: Tensor, given: Tensor, sure: float = SURE) -> Tensor:
+    """The posterior (B, C) with 15 %, or 1 − ``sure``, of what is not on the given class spread over all other classes.
 
     With noise between particular classes a suggestion is more often wrong than its probability says. The probability
     that the given label is wrong stays as it is, and so does the order of the other classes.
     """
     right = posterior.gather(1, given[:, None])
-    other = SURE * posterior + (1 - SURE) * (1 - right) / max(posterior.shape[1] - 1, 1)
+    other = sure * posterior + (1 - sure) * (1 - right) / max(posterior.shape[1] - 1, 1)
     return other.scatter(1, given[:, None], right)
 
 

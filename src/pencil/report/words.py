@@ -19,6 +19,7 @@ SOURCES = {
     "inputs": "the inputs",
     "early epoch": "the network's features early in training",
     "last epoch": "the network's features after its last epoch",
+    "held-out rows": "the network's predictions, calibrated on held-out rows",
 }
 
 

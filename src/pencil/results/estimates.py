@@ -20,8 +20,9 @@ MOST_PAIRS = 2000
 """Entries of the transition matrix that are kept, besides its diagonal."""
 DIGITS = 6
 
-Source = Literal["inputs", "early epoch", "last epoch"]
-"""The features that the posterior was computed from: the inputs, or those of the network after an epoch."""
+Source = Literal["inputs", "early epoch", "last epoch", "held-out rows"]
+"""What the posterior was computed from: the inputs, the network's features after an epoch, or its predictions when
+training had ended, calibrated on held-out rows."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Entry = tuple[int, int, Share, Share, Share]
 

@@ -23,7 +23,7 @@ LATE = Alarm(
 
 
 class Estimation:
-    """The posterior of a run: from the network's features early in training, or from inputs that are vectors.
+    """The posterior of a run: from inputs that are vectors, or the network's early features or last predictions.
 
     Every rank takes part in every call. A run that is stopped and resumed computes the same posterior: it depends on
     the data and, for network features, on the weights at that time.
@@ -34,7 +34,8 @@ class Estimation:
         learner = training.learner
         choice = store_of_posterior(config, learner.method, learner.num_classes)
         self._posterior = PosteriorOfTraining(
-            training, choice, directory.path, self._write_early, config.phases
+            *(training, choice, directory.path, self._write_early, config.phases),
+            held_out=config.data.validation > 0,
         )
         self._found: Posterior | None = None
 
@@ -54,8 +55,11 @@ class Estimation:
             self._tell_alarms(read_estimates(self._directory.path, job.learner.num_classes))
 
     def finish(self) -> None:
-        """Write the posterior unless that was done early in training."""
-        if self._posterior.from_inputs or not self._is_written_for_all():
+        """Write the trained network's posterior if it has one, else what was not written early in training."""
+        calibrated = self._posterior.calibrated()
+        if calibrated is not None:
+            self._write(calibrated)
+        elif self._posterior.from_inputs or not self._is_written_for_all():
             self._write(self._found or self._posterior.found())
 
     def _tell_alarms(self, noise: NoiseEstimate | Estimates, posterior: Posterior | None = None) -> None:

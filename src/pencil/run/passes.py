@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pencil.algorithm import Phase
 from pencil.data import Inputs
-from pencil.engine import Training, network_features
+from pencil.engine import Training, network_features, network_scores
 from pencil.estimates import Passes
 from pencil.stores import DenseStore, choose_store, free_memory
 
@@ -53,13 +53,22 @@ def passes_over_features(training: Training, folder: Path | None = None) -> Pass
         training: The training; every rank takes part.
         folder: Where features go that do not fit into memory; None for the system's folder of temporary files.
     """
+    return _kept(training, network_features(training), folder)
+
+
+def passes_over_scores(training: Training, folder: Path | None = None) -> Passes:
+    """Passes over the network's log-probabilities as they are now, as over features."""
+    return _kept(training, network_scores(training), folder)
+
+
+def _kept(training: Training, batches: Iterable[tuple[Tensor, Tensor]], folder: Path | None) -> Passes:
     kept: DenseStore | None = None
-    for batch, features in network_features(training):
+    for batch, values in batches:
         if kept is None:
-            width = features.shape[1]
+            width = values.shape[1]
             mapped = choose_store(len(training.train), width, can_cut=False, memory=free_memory()).mapped
             kept = DenseStore(len(training.train), width, folder if mapped else None)
-        kept.scatter(batch, features)
+        kept.scatter(batch, values)
 
     def passes() -> Iterator[tuple[Tensor, Tensor]]:
         if kept is None:  # a rank without rows

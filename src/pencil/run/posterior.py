@@ -3,7 +3,8 @@
 Inputs that are vectors are features already: the posterior depends on data and given labels alone. It is computed
 before training if alarms use it, otherwise when training ends. For other inputs, such as images, it is computed from
 the network's features after a quarter of the backbone phase. Before that the features say little; later the network has
-learned the given labels by heart, and its features would confirm them.
+learned the given labels by heart, and its features would confirm them. If rows of the training data were held out, the
+trained network's predictions, calibrated on them, replace it, unless the network knows its labels by heart.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ from torch import Tensor
 
 from pencil.algorithm import Phase, Rows, TopRows
 from pencil.config import RunConfig
-from pencil.engine import Training
-from pencil.estimates import NoiseEstimate, Passes, fit
+from pencil.engine import Training, held_out_scores
+from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit_held_out
+from pencil.estimates.structure import MOST_CLASSES
 from pencil.methods import Method
 from pencil.results.estimates import Source
-from pencil.run.passes import early_epoch, has_vectors, passes_over_features, passes_over_inputs
+from pencil.run.passes import (
+    early_epoch,
+    has_vectors,
+    passes_over_features,
+    passes_over_inputs,
+    passes_over_scores,
+)
 from pencil.stores import RowStore, StoreChoice, rows_at_once
 from pencil.stores.choice import USUAL_K
 
 WHOLE = 1000  # classes up to which a method without rows gets whole rows of the posterior
+ENOUGH = 200  # held-out rows that calibrate a network
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,12 @@ class PosteriorOfTraining:
         folder: Where mapped files go; None for the system's folder of temporary files.
         take: Receives the posterior from the network's features; by default it is kept in memory.
         phases: The plan that the run began with; by default the training's.
+        held_out: Whether the validation rows were held out of the training data, so that their labels are as noisy.
+
+    Attributes:
+        epoch: The number of epochs after which the network's features are used.
+        from_inputs: Whether the inputs are vectors, and the posterior comes from them.
+        calibrates: Whether the trained network's predictions can be calibrated.
     """
 
     def __init__(
@@ -62,12 +77,17 @@ class PosteriorOfTraining:
         folder: Path | None = None,
         take: Callable[[Posterior], None] | None = None,
         phases: Sequence[Phase] | None = None,
+        *,
+        held_out: bool = False,
     ) -> None:
         self._training, self._choice, self._folder = training, choice, folder
         self._take = take or self._keep
         self._kept: Posterior | None = None
         self.epoch = early_epoch(training.learner.phases if phases is None else phases)
         self.from_inputs = has_vectors(training)
+        rows = len(training.validation) if held_out and training.validation is not None else 0
+        can = rows >= ENOUGH and training.learner.num_classes <= MOST_CLASSES
+        self.calibrates = can and not self.from_inputs
         if not self.from_inputs:
             training.after_epoch.append(self._after_epoch)
 
@@ -80,6 +100,19 @@ class PosteriorOfTraining:
     def of_network(self, source: Source) -> Posterior:
         """From the network's features as they are now."""
         return posterior_of_network(self._training, source, self._choice, self._folder)
+
+    def calibrated(self) -> Posterior | None:
+        """From the predictions of the trained network; None if that is not possible."""
+        if not self.calibrates:
+            return None
+        job, given = self._training, self._training.learner.given
+        passes = passes_over_scores(job, self._folder)
+        fitted = fit_held_out(
+            passes, given.hard, held_out_scores(job), trusted=given.trusted, total=job.runtime.total
+        )
+        if fitted.by_heart:
+            return None
+        return _stored(job, passes, fitted, "held-out rows", self._choice, self._folder)
 
     def _after_epoch(self, epochs: int) -> None:
         if epochs == self.epoch:
@@ -105,8 +138,20 @@ def _posterior(
     training: Training, passes: Passes, source: Source, choice: StoreChoice, folder: Path | None
 ) -> Posterior:
     given, classes = training.learner.given, training.learner.num_classes
-    hard = given.hard
-    fitted = fit(passes, hard, classes, trusted=given.trusted, total=training.runtime.total)
+    fitted = fit(passes, given.hard, classes, trusted=given.trusted, total=training.runtime.total)
+    return _stored(training, passes, fitted, source, choice, folder)
+
+
+def _stored(
+    training: Training,
+    passes: Passes,
+    fitted: Fitted | Calibrated,
+    source: Source,
+    choice: StoreChoice,
+    folder: Path | None,
+) -> Posterior:
+    """The posterior of all rows in a store."""
+    hard, classes = training.learner.given.hard, training.learner.num_classes
     rows = choice.make(len(hard), classes, folder)
     for places, features in passes():
         for part, some in zip(

@@ -1,0 +1,140 @@
+"""The posterior of a trained network: its equation, what it recovers, and alike over ranks."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_fit import batches, on_ranks, symmetric
+from torch.nn.functional import one_hot
+
+from pencil.estimates import fit_held_out
+from pencil.estimates.held_out import WIDEST
+
+CLASSES, RATE, HELD, ROWS = 5, 0.3, 2000, 6000
+
+
+def drawn(rows, seed, sharp=2.0):
+    """Log f (N, C), true classes that f is right about, and given ones."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = (sharp * torch.randn(rows, CLASSES, generator=generator)).log_softmax(1)
+    true = scores.exp().multinomial(1, generator=generator)[:, 0]
+    return scores, true, symmetric(true, CLASSES, RATE, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    scores, _, labels = drawn(HELD, 1)
+    return scores, labels
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return drawn(ROWS, 2)
+
+
+def leaning(scores, labels, lean):
+    return (scores + lean * one_hot(labels, CLASSES)).log_softmax(1)
+
+
+def test_the_noise_and_the_lean_are_recovered(held_out, rows):
+    scores, true, labels = rows
+    found = fit_held_out(batches(leaning(scores, labels, 1.5)), labels, held_out)
+    assert found.map.weights[0] / WIDEST == pytest.approx(1, abs=0.1)
+    assert found.lean == pytest.approx(1.5, abs=0.3)
+    wrong = float((labels != true).float().mean())
+    assert found.noise.rate.low < wrong < found.noise.rate.high
+    assert found.noise.rate.value == pytest.approx(wrong, abs=0.03)
+    assert not found.noise.alarms
+
+
+def test_probabilities_come_true_and_beat_the_network_and_the_given_labels(held_out, rows):
+    scores, true, labels = rows
+    network = leaning(scores, labels, 1.5)
+    q = fit_held_out(batches(network), labels, held_out).posterior(network, labels)
+    best, suggested = q.max(1)
+    for part in best.argsort().chunk(5):
+        assert float(best[part].mean()) == pytest.approx(
+            float((suggested[part] == true[part]).float().mean()), abs=0.05
+        )
+    right = [float((each == true).float().mean()) for each in (suggested, network.argmax(1), labels)]
+    assert right[0] > max(right[1:])
+
+
+def test_a_network_that_is_too_sure_is_corrected(held_out, rows):
+    scores, labels = held_out
+    sure = fit_held_out(batches(3 * rows[0]), rows[2], (3 * scores, labels))
+    plain = fit_held_out(batches(rows[0]), rows[2], held_out)
+    assert sure.map.weights[0] == pytest.approx(plain.map.weights[0] / 3, rel=0.02)
+    torch.testing.assert_close(
+        sure.posterior(3 * rows[0], rows[2]), plain.posterior(rows[0], rows[2]), atol=0.01, rtol=0
+    )
+
+
+def test_a_network_that_knows_its_labels_by_heart_is_noticed(held_out, rows):
+    scores, _, labels = rows
+    heart = one_hot(labels, CLASSES) * 0.98 + 0.004
+    found = fit_held_out(batches(heart.log()), labels, held_out)
+    learned = fit_held_out(batches(scores), labels, held_out)
+    assert found.noise.rate.value == pytest.approx(learned.noise.rate.value, abs=0.02)
+    assert found.by_heart
+    assert not learned.by_heart
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-2, 2))
+def test_a_row_is_its_equation(seed, lean):
+    scores, _, labels = drawn(300, seed)
+    found = fit_held_out(batches(leaning(scores, labels, lean)), labels, drawn(300, seed + 1)[::2])
+    rows = leaning(scores, labels, lean)[:20]
+    q = found.posterior(rows, labels[:20])
+    sharp, rate = found.map.weights[0] / WIDEST, found.map.rate
+    for row, label, got in zip(rows.double(), labels.tolist(), q, strict=False):
+        wanted = torch.stack(
+            [
+                torch.exp(sharp * row[c])
+                * (torch.exp(torch.tensor(-found.lean)) * (1 - rate) if c == label else rate / (CLASSES - 1))
+                for c in range(CLASSES)
+            ]
+        )
+        wanted = wanted / wanted.sum()
+        sure = 0.85 if found.cautious else 0.96
+        other = sure * wanted + (1 - sure) * (1 - wanted[label]) / (CLASSES - 1)
+        other[label] = wanted[label]
+        wanted = other
+        torch.testing.assert_close(got.double(), wanted, atol=1e-4, rtol=0)
+
+
+def test_verified_labels_do_not_count_as_noise(held_out, rows):
+    scores, true, labels = rows
+    trusted = torch.arange(ROWS) < ROWS // 2
+    mixed = torch.where(trusted, true, labels)
+    found = fit_held_out(batches(scores), mixed, held_out, trusted=trusted)
+    assert found.lean == pytest.approx(0, abs=0.2)
+    assert found.noise.rate.value == pytest.approx(RATE / 2, abs=0.03)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_fit_what_one_process_does(held_out, rows, ranks):
+    scores, _, labels = rows
+    alone = fit_held_out(batches(scores), labels, held_out)
+    cut = [
+        list(zip(*(each.chunk(ranks) for each in pair), strict=True)) for pair in ((scores, labels), held_out)
+    ]
+    parts = [(mine[0], (mine[1], held)) for mine, held in zip(*cut, strict=True)]
+    several = on_ranks(
+        parts, CLASSES, lambda passes, own, _, total: fit_held_out(passes, own[0], own[1], total=total)
+    )
+    for found in several:
+        assert found.lean == pytest.approx(alone.lean, abs=1e-4)
+        assert found.noise.rate.value == pytest.approx(alone.noise.rate.value, abs=1e-5)
+
+
+def test_a_rank_may_have_no_rows(held_out, rows):
+    scores, _, labels = rows
+    nothing = (torch.zeros(0, CLASSES), torch.zeros(0, dtype=torch.long))
+    alone = fit_held_out(batches(scores), labels, held_out)
+    parts = [(scores, (labels, held_out)), (nothing[0], (nothing[1], nothing))]
+    several = on_ranks(
+        parts, CLASSES, lambda passes, own, _, total: fit_held_out(passes, own[0], own[1], total=total)
+    )
+    assert several[1].lean == pytest.approx(alone.lean, abs=1e-4)
