@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from pencil.config import RunConfig
+from pencil.presets import preset
+from pencil.run import train
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +93,20 @@ def test_another_method_is_shown_beside_auto(images):
         "| symmetric 50 % | 45,000 | 0 | early learning | 70.0 | 60.0 | 55.0 → 85.0 | 80.0 |"
     ]
     assert len(images.table(lines).splitlines()) == 3
+
+
+def test_what_is_handed_out_is_compared_with_the_truth(images, tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    features = generator.normal(size=(300, 4)) + 6 * np.eye(3, 4)[labels]
+    np.savez(tmp_path / "data.npz", features=features.astype(np.float32), labels=labels)
+    table = preset("features", str(tmp_path / "data.npz")).table()
+    table["data"]["noise"] = {"kind": "symmetric", "rate": 0.3}
+    found = images.handed_out(train(RunConfig.of(table), tmp_path / "run"))
+    assert found["suggested_right"] > 0.95
+    assert 0.8 < found["relabelled_right"] <= 1
+    assert found["wrong_estimated"] == pytest.approx(0.2, abs=0.1)
+    assert found["source"] == "inputs"
 
 
 def test_the_runs_are_drawn(images, tmp_path):
