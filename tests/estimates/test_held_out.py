@@ -97,11 +97,18 @@ def test_a_row_is_its_equation(seed, lean):
             ]
         )
         wanted = wanted / wanted.sum()
-        sure = 0.85 if found.cautious else 0.96
+        sure = found.sure
         other = sure * wanted + (1 - sure) * (1 - wanted[label]) / (CLASSES - 1)
         other[label] = wanted[label]
         wanted = other
         torch.testing.assert_close(got.double(), wanted, atol=1e-4, rtol=0)
+
+
+def test_few_held_out_rows_leave_suggestions_less_sure(held_out, rows):
+    scores, _, labels = rows
+    few = (held_out[0][:200], held_out[1][:200])
+    assert fit_held_out(batches(scores), labels, few).sure == 0.85
+    assert fit_held_out(batches(held_out[0]), held_out[1], (scores, labels)).sure == 0.96
 
 
 def test_verified_labels_do_not_count_as_noise(held_out, rows):

@@ -6,8 +6,8 @@ network's probabilities,
 
 1. On held-out rows, the power b of f and the noise rate π that make the given labels most likely (``likelihood``).
 2. On training rows, the given class loses δ from b log f. With this δ, p_wrong has the same mean as on held-out rows.
-3. q_c ∝ f_c^b e^(−δ [c = g]) P(g | c); 4 % of the probability of other classes than g is spread evenly over them. The
-   estimates are sums of q over the training rows, as in ``fit``.
+3. q_c ∝ f_c^b e^(−δ [c = g]) P(g | c); 4 % of the probability of other classes than g is spread evenly over them, 15 %
+   if π is uncertain or after an alarm. The estimates are sums of q over the training rows, as in ``fit``.
 
 Legend: M held-out rows of this rank, N training rows of this rank, B rows of a batch, C classes, g the given class.
 """
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pencil.estimates.fit import UNKNOWN, fit_tested
 from pencil.estimates.likelihood import Evidence, Map, log_noise, read_out
-from pencil.estimates.noise import NoiseEstimate, Tally, less_sure
+from pencil.estimates.noise import SURE, NoiseEstimate, Tally, less_sure
 from pencil.estimates.rows import SAMPLED, in_parts
 from pencil.estimates.whitening import Passes, Total
 
@@ -30,6 +30,8 @@ WIDEST = 28.0
 START = (WIDEST, 0.0, -1.0)
 NETWORK = 0.96
 """A network is too sure of its surest answers: with 10 % errors allowed, 12 % of the replaced labels were wrong."""
+UNSURE = 0.02
+"""A larger standard error of π leaves open how right the network is: then as much is spread as after an alarm."""
 MOST, STEPS = 40.0, 50  # of δ, and of its bisection
 BY_HEART = 3.0
 """From this δ on, the network has made given labels 20 times as likely by learning them, and knows them by heart."""
@@ -42,13 +44,13 @@ class Calibrated:
     Attributes:
         map: 28 b, and the noise rate.
         lean: δ, how far the network leans towards the given label of a row because it has learned it.
-        cautious: Whether suggestions count as less sure, because an alarm was raised.
+        sure: The share of the probability of other classes than the given one that is not spread over them.
         noise: The estimated noise of the training rows.
     """
 
     map: Map
     lean: float
-    cautious: bool
+    sure: float
     noise: NoiseEstimate
 
     @property
@@ -70,7 +72,7 @@ class Calibrated:
         read = read_out(scores / WIDEST, torch.zeros(classes), torch.tensor(self.map.weights))
         read = read.scatter_add(1, given[:, None], torch.full((len(given), 1), -self.lean))
         found = (read + log_noise(given, classes, torch.tensor(self.map.rate), None)).softmax(1)
-        return less_sure(found, given) if self.cautious else less_sure(found, given, NETWORK)
+        return less_sure(found, given, self.sure)
 
 
 def fit_held_out(
@@ -95,14 +97,15 @@ def fit_held_out(
     classes, none = scores.shape[1], torch.zeros_like(labels, dtype=torch.bool)
     evidence = Evidence(scores / WIDEST, labels, none, torch.zeros(classes))
     test, found, doubtful = fit_tested(evidence, total, start=START)
-    plain = Calibrated(found, 0.0, test.structured or doubtful, UNKNOWN)
+    alarm = test.structured or doubtful
+    plain = Calibrated(found, 0.0, SURE if alarm or found.error > UNSURE else NETWORK, UNKNOWN)
     mean = _mean_wrong(plain, scores, labels, total)
     fitted = replace(plain, lean=_lean(plain, mean, *_sample(passes, given, sure, total), total))
     tally = Tally(classes)
     for places, some in passes():
         for part, rows in zip(in_parts(places, classes), in_parts(some, classes), strict=True):
             tally.add(fitted.posterior(rows, given[part]), given[part], sure[part])
-    return replace(fitted, noise=tally.noise(found, test, total, alarm=fitted.cautious))
+    return replace(fitted, noise=tally.noise(found, test, total, alarm=alarm))
 
 
 def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tuple[Tensor, Tensor]:
