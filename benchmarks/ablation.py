@@ -13,7 +13,8 @@ Each line is a training in a plain loop, with the rows, network, epochs and sett
     round       soft, correction and finetune twice
 
 All but the first two are one change to ``soft``. Seeds 100 and 101, which no comparison uses: what earns its place is
-decided on held-out given labels (``validation``), and the test set is only reported. ``--write`` records the lines.
+decided on held-out given labels (``validation``), and the test set is only reported. ``--write`` records each line as
+it is measured; lines that are recorded are not measured again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from pencil.algorithm import Pencil
 from pencil.bench import Grid
 from pencil.bench.grid import Cell
 from pencil.data import Examples
-from pencil.engine import LabelLearner
+from pencil.engine import LabelLearner, read_json_lines
 from pencil.estimates import prototype_start
 from pencil.estimates.neighbours import nearest
 from pencil.models import build_model
@@ -52,6 +53,7 @@ PROBLEMS = {
 SEEDS = (100, 101)
 NEIGHBOURS, DECAY = 10, 0.99
 Line = dict[str, Any]
+Problem = tuple[str, str, str, int]  # data, noise, part, seed
 
 
 def main() -> None:
@@ -67,17 +69,29 @@ def main() -> None:
     arguments = parser.parse_args()
     data_folder()
     torch.set_num_threads(1)
-    lines = []
+    lines = recorded() if arguments.write else []
     for problem in problems(quick=arguments.quick):
+        if problem in map(problem_of, lines):
+            continue
         lines.append(measured(*problem))
         print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
-    if arguments.write:
-        RECORDED.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        if arguments.write:
+            RECORDED.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     finish(figures(lines), as_json=arguments.json)
 
 
-def problems(*, quick: bool) -> list[tuple[str, str, str, int]]:
-    """Data, noise, part and seed."""
+def recorded() -> list[Line]:
+    """Every recorded line."""
+    return read_json_lines(RECORDED) if RECORDED.is_file() else []
+
+
+def problem_of(line: Line) -> Problem:
+    """What a line was measured on."""
+    return line["data"], line["noise"], line["part"], line["seed"]
+
+
+def problems(*, quick: bool) -> list[Problem]:
+    """What is measured."""
     if quick:
         return [("cifar100", "circular_40", part, SEEDS[0]) for part in ("hard", "soft")]
     return [
@@ -123,7 +137,7 @@ def measured(data: str, noise: str, part: str, seed: int) -> Line:
         config.method, given, phases, num_classes=classes, start=started(part, train.raw, given, classes)
     )
     shape = tuple(train.features.shape[1:])
-    model = build_model(config.model.name, num_classes=classes, input_shape=shape, **config.model.args)
+    model = build_model(config.model.name, num_classes=classes, input_shape=shape, args=config.model.args)
     averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(DECAY), use_buffers=True)
     run(model, averaged if part == "average" else None, learner, train.features, config)
     network = averaged if part == "average" else model

@@ -30,6 +30,7 @@ from pencil.run import LabelTable, RunDirectory, prepare_examples
 RECORDED = Path(__file__).parent / "results" / "images_auto.jsonl"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "images_auto.png"
 AUTO = "auto"
+USUAL = 18  # epochs of the preset before it corrects
 NAMES = {"cifar10": "asymmetric", "file": "people"}  # of noises
 KEPT = ("epoch", "phase", "validation_accuracy", "test_accuracy", "labels_correct", "labels_changed")
 Run = Mapping[str, Any]
@@ -121,11 +122,24 @@ def noise_of(run: Run) -> str:
     return f"{kind} {100 * noise['rate']:.0f} %" if "rate" in noise else f"{kind}, {noise['key']}"
 
 
+def plain_epochs(run: Run) -> list[dict[str, Any]]:
+    """The epochs of plain training before the first correction of ``auto``; every epoch of another method."""
+    epochs: list[dict[str, Any]] = run["epochs"]
+    return [each for each in epochs if each["phase"] == "backbone"] if method_of(run) == AUTO else epochs
+
+
+def is_usual(run: Run) -> bool:
+    """Whether it is a run of ``auto`` that begins to correct when the preset does."""
+    return method_of(run) == AUTO and len(plain_epochs(run)) == USUAL
+
+
 def name_of(run: Run) -> str:
-    """The noise, how many rows, the seed, and the method if it is not ``auto``."""
+    """The noise, how many rows, the seed, and what is not as in the preset: the method, or when correction begins."""
     words = [noise_of(run).removesuffix(" %").replace(", ", " "), str(run["examples"]), str(run["seed"])]
     if method_of(run) != AUTO:
         words.append(method_of(run))
+    elif not is_usual(run):
+        words.append(f"after_{len(plain_epochs(run))}")
     return "_".join(words).replace(" ", "_")
 
 
@@ -139,16 +153,18 @@ def _order(run: Run) -> tuple[Any, ...]:
         run["noise"].get("rate", 1),
         run["seed"],
         method_of(run) != AUTO,
+        len(run["epochs"]) if method_of(run) != AUTO else len(plain_epochs(run)),
     )
 
 
 def measures(run: Run) -> dict[str, float]:
     """The accuracies and label shares of a run, in percent."""
     epochs, own = run["epochs"], method_of(run)
-    plain = [each for each in epochs if each["phase"] == "backbone"] if own == AUTO else epochs
+    plain = plain_epochs(run)
     best = max(plain, key=lambda each: float(each["validation_accuracy"]))
     shares = {
         "cross_entropy" if own == AUTO else "best": best["test_accuracy"],
+        **({"cross_entropy_last": plain[-1]["test_accuracy"]} if own == AUTO else {}),
         "auto" if own == AUTO else "last": epochs[-1]["test_accuracy"],
         "labels_before": epochs[0]["labels_correct"],
         "labels_after": epochs[-1]["labels_correct"],
@@ -182,21 +198,27 @@ def at_symmetric_50(runs: Sequence[Run]) -> dict[str, float]:
 def table(runs: Sequence[Run]) -> str:
     """Markdown: a line for each run of ``auto``."""
     lines = [
-        "| noise | training images | seed | cross entropy, best epoch | `auto` | right labels: given | y^d | suggested "
-        "| relabelled | rounds |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| noise | training images | seed | epochs before correction | cross entropy: best epoch | last | `auto` "
+        "| right labels: given | y^d | suggested | relabelled | rounds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
         if method_of(run) != AUTO:
             continue
         told, phases = measures(run), [each["phase"] for each in run["epochs"]]
-        labels = [told[name] for name in ("labels_before", "labels_after", "suggested", "relabelled")]
+        shown = [
+            told[name]
+            for name in (
+                *("cross_entropy", "cross_entropy_last", "auto"),
+                *("labels_before", "labels_after", "suggested", "relabelled"),
+            )
+        ]
         rounds = sum(
             now == "correction" != before for before, now in zip(["backbone", *phases], phases, strict=False)
         )
         lines.append(
-            f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {told['cross_entropy']} | {told['auto']} | "
-            f"{' | '.join(map(str, labels))} | {rounds} |"
+            f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {len(plain_epochs(run))} | "
+            f"{' | '.join(map(str, shown))} | {rounds} |"
         )
     return "\n".join(lines)
 
@@ -223,10 +245,10 @@ def methods_table(runs: Sequence[Run]) -> str:
 
 
 def draw(runs: Sequence[Run], path: Path) -> None:
-    """Test accuracy and correct labels of ``auto`` by epoch, as in the paper's Figures 2 and 3; a line for each run."""
+    """Test accuracy and correct labels of ``auto`` by epoch, as in the paper's Figures 2 and 3; a line a noise."""
     pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
-    shown = [run for run in runs if method_of(run) == AUTO]
+    shown = list({_line_name(run): run for run in reversed(runs) if is_usual(run)}.values())[::-1]
     titles = {"test_accuracy": "Test accuracy", "labels_correct": "Correct labels of the training images"}
     for axes, (name, title) in zip(panels, titles.items(), strict=True):
         for run in shown:
@@ -235,7 +257,7 @@ def draw(runs: Sequence[Run], path: Path) -> None:
                 [100 * each[name] for each in run["epochs"]],
             )
             style = "-" if run["examples"] == shown[-1]["examples"] else "--"
-            axes.plot(at, values, style, label=f"{noise_of(run)}, {run['examples']:,} images")
+            axes.plot(at, values, style, label=_line_name(run))
         begin = next(each["epoch"] for each in shown[0]["epochs"] if each["phase"] == "correction")
         axes.axvline(begin - 0.5, color="grey", linewidth=0.7)
         axes.text(
@@ -254,6 +276,11 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def _line_name(run: Run) -> str:
+    """The same for every seed."""
+    return f"{noise_of(run)}, {run['examples']:,} images"
 
 
 if __name__ == "__main__":

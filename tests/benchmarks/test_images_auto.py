@@ -29,10 +29,10 @@ def epoch(phase, validation, test, labels):
     }
 
 
-def run(*, examples=45_000, seed=0, rate=0.5, last=0.8, method="pencil", plan="auto"):
+def run(*, examples=45_000, seed=0, rate=0.5, last=0.8, method="pencil", plan="auto", plain=18):
     epochs = [
         epoch("backbone", 0.4, 0.7, 0.55),
-        epoch("backbone", 0.3, 0.75, 0.55),
+        *[epoch("backbone", 0.3, 0.75, 0.55)] * (plain - 1),
         epoch("correction", 0.4, 0.76, 0.6),
         epoch("finetune", 0.4, 0.77, 0.7),
         epoch("correction", 0.4, 0.78, 0.75),
@@ -47,6 +47,7 @@ def run(*, examples=45_000, seed=0, rate=0.5, last=0.8, method="pencil", plan="a
 def test_cross_entropy_is_the_epoch_before_correction_that_agrees_best(images):
     assert images.measures(run()) == {
         "cross_entropy": 70.0,
+        "cross_entropy_last": 75.0,
         "auto": 80.0,
         "labels_before": 55.0,
         "labels_after": 85.0,
@@ -70,7 +71,7 @@ def test_symmetric_50_is_the_mean_over_seeds_of_the_largest_data(images):
 
 def test_the_table_counts_rounds(images):
     assert images.table([run()]).splitlines()[-1] == (
-        "| symmetric 50 % | 45,000 | 0 | 70.0 | 80.0 | 55.0 | 85.0 | 88.0 | 66.0 | 2 |"
+        "| symmetric 50 % | 45,000 | 0 | 18 | 70.0 | 75.0 | 80.0 | 55.0 | 85.0 | 88.0 | 66.0 | 2 |"
     )
 
 
@@ -83,6 +84,7 @@ def test_a_noise_is_named_by_its_kind_and_rate_or_its_labels(images):
         "people, worse_label",
     ]
     assert images.name_of(people) == "people_worse_label_45000_0"
+    assert images.name_of(run(plain=50)) == "symmetric_50_45000_0_after_50"
     assert images.name_of(run(method="early_learning", plan="fixed")) == "symmetric_50_45000_0_early_learning"
 
 
@@ -111,7 +113,7 @@ def test_what_is_handed_out_is_compared_with_the_truth(images, tmp_path):
 
 def test_the_runs_are_drawn(images, tmp_path):
     pytest.importorskip("matplotlib")
-    images.draw([run(examples=9000), run()], tmp_path / "runs.png")
+    images.draw([run(examples=9000), run(), run(seed=1), run(plain=50)], tmp_path / "runs.png")
     assert (tmp_path / "runs.png").stat().st_size > 1000
 
 
