@@ -1,6 +1,7 @@
 """The comparison's figures: counted as documented, and the committed ones as the docs tell them."""
 
 import re
+import statistics
 import tomllib
 from pathlib import Path
 
@@ -106,6 +107,38 @@ def test_the_opening_has_the_numbers_of_the_committed_results(results):
     assert f"told nothing, in {found['cells_ahead_of_peers_told_nothing']} of {cells} cells" in opening
     assert f"In {found['cells_ahead_of_forward_known']} cells it is ahead of forward correction" in opening
     assert f"PENCIL leads in {found['pencil_cells_ahead_of_one_network_peers']} of {cells} cells" in opening
+
+
+README_CELLS = {
+    "CUB-200 | none": ("cub", "clean"),
+    "CUB-200 | symmetric 40 %": ("cub", "symmetric_40"),
+    "CUB-200 | symmetric 80 %": ("cub", "symmetric_80"),
+    "CUB-200 | circular 30 %": ("cub", "circular_30"),
+    "CIFAR-10 | asymmetric 40 %": ("cifar10", "asymmetric_40"),
+    "CIFAR-10N | people, worst labels": ("cifar10", "people_worse"),
+    "CIFAR-100N | people": ("cifar100", "people"),
+}
+README_COLUMNS = (
+    *((method, "test_last") for method in ("cross_entropy", "pencil", "auto", "oracle")),
+    *(("auto", name) for name in ("labels_before", "labels_after")),
+)
+
+
+def test_the_readme_has_the_results_of_the_default(results):
+    lines = results.committed()
+
+    def shown(cell, method, name):
+        own = [each for each in lines if (each["data"], each["noise"], each["method"]) == (*cell, method)]
+        assert len(own) == 5
+        values = [100 * each[name] for each in own]
+        mean, deviation = statistics.mean(values), statistics.stdev(values)
+        return f"{mean:.1f} ± {deviation:.1f}" if deviation else f"{mean:.0f}"
+
+    readme, index = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/index.md"))
+    for words, cell in README_CELLS.items():
+        assert " | ".join([f"| {words}", *(shown(cell, *column) for column in README_COLUMNS)]) in readme
+    birds = shown(("cub", "symmetric_40"), "auto", "test_last")
+    assert f"to {birds.partition(' ')[0]} %.**" in index
 
 
 HELD_OUT = 36_000  # rows whose given labels decide between settings, on CIFAR
