@@ -121,12 +121,21 @@ def _grid_of(file):
             ["noise=none"],
             "--only 'noise=none': the grid has no noise 'none'; known: symmetric_40, circular_20",
         ),
-        (["method=pencil", "method=cross_entropy"], "no cell of the grid is left"),
+        (["method=cross_entropy", "variant=gentle"], "no cell of the grid is left"),
     ],
 )
 def test_a_filter_that_fits_nothing_is_named(table, only, message):
+    table["variant"] = [{"name": "gentle", "methods": ["pencil"]}]
     with pytest.raises(ConfigError, match=re.escape(message)):
         Grid.of(table).cells(only)
+
+
+def test_a_repeated_filter_adds_names(table):
+    repeated = ["method=pencil", "method=cross_entropy", "noise=circular_20"]
+    at_once = ["method=pencil,cross_entropy", "noise=circular_20"]
+    assert [cell.key for cell in Grid.of(table).cells(repeated)] == [
+        cell.key for cell in Grid.of(table).cells(at_once)
+    ]
 
 
 def test_more_seeds_than_anybody_means_are_refused(table):

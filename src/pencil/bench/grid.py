@@ -110,14 +110,14 @@ class Grid:
         return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
 
     def cells(self, only: Sequence[str] = (), seeds: int | Sequence[int] | None = None) -> list[Cell]:
-        """All cells, or those with ``axis=name,name`` for every entry of ``only``.
+        """All cells, or those whose names on an axis are among its ``axis=name,name`` in ``only``.
 
         ``seeds``: the first so many seeds of the grid, or these seeds, which the grid need not have.
         """
-        chosen = {axis: list(names) for axis, names in self._names.items()}
-        for text in only:
-            axis, names = self._filter(text)
-            chosen[axis] = [name for name in chosen[axis] if name in names]
+        asked: dict[str, list[str]] = {}
+        for axis, names in map(self._filter, only):
+            asked.setdefault(axis, []).extend(names)  # of one axis, any of them
+        chosen = self._names | asked
         places = [place for place in self._places() if all(place[axis] in chosen[axis] for axis in AXES)]
         if not places:
             raise ConfigError(f"--only {' --only '.join(only)}: no cell of the grid is left; leave one out")
