@@ -50,6 +50,7 @@ PROBLEMS = {
     "cub": ("symmetric_80",),
     "cifar100": ("symmetric_40", "circular_40", "people"),
 }
+NAMES = {"cub": "CUB-200", "cifar100": "CIFAR-100"}
 SEEDS = (100, 101)
 NEIGHBOURS, DECAY = 10, 0.99
 Line = dict[str, Any]
@@ -114,6 +115,24 @@ def figures(lines: Sequence[Line]) -> dict[str, float]:
     return found
 
 
+def table(lines: Sequence[Line]) -> str:
+    """Markdown, means over seeds: agreement with held-out labels, test accuracy by problem, and right labels."""
+    problems = list(dict.fromkeys((line["data"], line["noise"]) for line in lines))
+    heads = [f"test: {NAMES[data]}, {noise.replace('_', ' ')}" for data, noise in problems]
+    rows = [["part", "held-out agreement", *heads, "right y^d"], ["---"] * (3 + len(heads))]
+    for part in dict.fromkeys(line["part"] for line in lines):
+        own = [line for line in lines if line["part"] == part]
+        tests = [
+            _mean([each for each in own if (each["data"], each["noise"]) == it], "test") for it in problems
+        ]
+        rows.append([part, _mean(own, "validation"), *tests, _mean(own, "right")])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _mean(lines: Sequence[Line], name: str) -> str:
+    return f"{statistics.mean(line[name] for line in lines):.1f}"
+
+
 def _pairs(lines: Sequence[Line], part: str, name: str) -> list[tuple[float, float]]:
     """The value of a part and that of ``soft`` on the same problem and seed."""
     of = {(line["data"], line["noise"], line["seed"], line["part"]): line[name] for line in lines}
@@ -166,11 +185,11 @@ def cell(data: str, noise: str, part: str, seed: int) -> Cell:
 
 
 class Standardised:
-    """Features without the mean and deviation of the training rows."""
+    """Features less their means, divided by one deviation for all, as in ``pencil train``."""
 
     def __init__(self, train: Examples) -> None:
         self.raw = _values(train)
-        self.mean, self.deviation = self.raw.mean(0), self.raw.std(0).clamp_min(1e-6)
+        self.mean, self.deviation = self.raw.mean(0), self.raw.var(0, correction=0).mean().sqrt()
         self.features = self.of(train)
 
     def of(self, examples: Examples) -> Tensor:
