@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import data_folder, finish
+from common import data_folder, finish, read_lines, write_lines
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -37,7 +37,7 @@ from pencil.algorithm import Pencil
 from pencil.bench import Grid
 from pencil.bench.grid import Cell
 from pencil.data import Examples
-from pencil.engine import LabelLearner, read_json_lines
+from pencil.engine import LabelLearner
 from pencil.estimates import prototype_start
 from pencil.estimates.neighbours import nearest
 from pencil.models import build_model
@@ -77,13 +77,13 @@ def main() -> None:
         lines.append(measured(*problem))
         print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
         if arguments.write:
-            RECORDED.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+            write_lines(RECORDED, lines)
     finish(figures(lines), as_json=arguments.json)
 
 
 def recorded() -> list[Line]:
     """Every recorded line."""
-    return read_json_lines(RECORDED) if RECORDED.is_file() else []
+    return read_lines(RECORDED)
 
 
 def problem_of(line: Line) -> Problem:

@@ -26,10 +26,9 @@ from answers_estimates import Line, measured
 from answers_figures import figures, tables
 from answers_grid import SETS, Noise, Problem, available, noises, problem
 from answers_scores import TRAINED, cleanlab_score, trained_scores
-from common import between_marks, data_folder, finish
+from common import between_marks, data_folder, finish, read_lines, write_lines
 
 from pencil.bench.ranking import auroc, average_precision, expected_calibration_error
-from pencil.engine import read_json_lines
 from pencil.results import read_json
 
 RESULTS = Path(__file__).parent / "results" / "answers.jsonl"
@@ -49,10 +48,10 @@ def main() -> None:
     arguments = parsed()
     data_folder()
     torch.set_num_threads(1)
-    lines = [] if arguments.quick or not arguments.out.exists() else read_json_lines(arguments.out)
+    lines = [] if arguments.quick else read_lines(arguments.out)
     if arguments.again:
         lines = [line for line in lines if line["scorer"] not in arguments.again]
-        rewrite(arguments.out, lines)
+        write_lines(arguments.out, lines)
     if arguments.table or arguments.write:
         told = tables(lines, {**figures(lines), **elsewhere()})
         if arguments.write:
@@ -155,11 +154,6 @@ def append(path: Path, line: Line) -> None:
     """Add a line to the results."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
-
-
-def rewrite(path: Path, lines: list[Line]) -> None:
-    """Keep these lines only."""
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+from pencil.engine import read_json_lines
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -40,6 +43,18 @@ def followed(problems: Iterable[str], what: str) -> list[str]:
         told = problem or f"{found.count('')} of {len(found)} {what}"
         print(told, file=sys.stderr, flush=True)
     return found
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The recorded lines of a benchmark; none if the file is not there yet."""
+    return read_json_lines(path) if path.is_file() else []
+
+
+def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Record these lines in place of what the file has; a kill leaves the old ones."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    new.replace(path)
 
 
 def finish(figures: Mapping[str, float], *, as_json: bool) -> None:

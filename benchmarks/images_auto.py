@@ -13,16 +13,15 @@ set decides nothing. Other methods have as many epochs and the same learning rat
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import finish
+from common import finish, read_lines, write_lines
 
-from pencil.engine import read_json_lines, read_metrics
+from pencil.engine import read_metrics
 from pencil.imports import need
 from pencil.results import RELABEL
 from pencil.run import LabelTable, RunDirectory, prepare_examples
@@ -56,13 +55,13 @@ def record(folders: Sequence[Path]) -> None:
     """Add runs, in place of those with the same name, and draw all."""
     named = {name_of(run): run for run in (*recorded(), *map(line_of, folders))}
     runs = sorted(named.values(), key=_order)
-    RECORDED.write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
+    write_lines(RECORDED, runs)
     draw(runs, FIGURE)
 
 
 def recorded() -> list[dict[str, Any]]:
     """Every recorded run."""
-    return read_json_lines(RECORDED) if RECORDED.is_file() else []
+    return read_lines(RECORDED)
 
 
 def line_of(path: Path) -> dict[str, Any]:
