@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import data_folder, finish, read_lines, write_lines
+from common import data_folder, finish, write_lines
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -37,7 +37,7 @@ from pencil.algorithm import Pencil
 from pencil.bench import Grid
 from pencil.bench.grid import Cell
 from pencil.data import Examples
-from pencil.engine import LabelLearner
+from pencil.engine import LabelLearner, read_json_lines
 from pencil.estimates import prototype_start
 from pencil.estimates.neighbours import nearest
 from pencil.models import build_model
@@ -83,7 +83,7 @@ def main() -> None:
 
 def recorded() -> list[Line]:
     """Every recorded line."""
-    return read_lines(RECORDED)
+    return read_json_lines(RECORDED)
 
 
 def problem_of(line: Line) -> Problem:

@@ -26,9 +26,10 @@ from answers_estimates import Line, measured
 from answers_figures import figures, tables
 from answers_grid import SETS, Noise, Problem, available, noises, problem
 from answers_scores import TRAINED, cleanlab_score, trained_scores
-from common import between_marks, data_folder, finish, read_lines, write_lines
+from common import between_marks, data_folder, finish, write_lines
 
 from pencil.bench.ranking import auroc, average_precision, expected_calibration_error
+from pencil.engine import read_json_lines
 from pencil.results import read_json
 
 RESULTS = Path(__file__).parent / "results" / "answers.jsonl"
@@ -48,7 +49,7 @@ def main() -> None:
     arguments = parsed()
     data_folder()
     torch.set_num_threads(1)
-    lines = [] if arguments.quick else read_lines(arguments.out)
+    lines = [] if arguments.quick else read_json_lines(arguments.out)
     if arguments.again:
         lines = [line for line in lines if line["scorer"] not in arguments.again]
         write_lines(arguments.out, lines)

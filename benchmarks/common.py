@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pencil.engine import read_json_lines
-
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
@@ -43,11 +41,6 @@ def followed(problems: Iterable[str], what: str) -> list[str]:
         told = problem or f"{found.count('')} of {len(found)} {what}"
         print(told, file=sys.stderr, flush=True)
     return found
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The recorded lines of a benchmark; none if the file is not there yet."""
-    return read_json_lines(path) if path.is_file() else []
 
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import finish, read_lines, write_lines
+from common import finish, write_lines
+from images_auto_figures import draw_epochs, draw_memorised
 
-from pencil.engine import read_metrics
-from pencil.imports import need
+from pencil.engine import read_json_lines, read_metrics
 from pencil.results import RELABEL
 from pencil.run import LabelTable, RunDirectory, prepare_examples
 
 RECORDED = Path(__file__).parent / "results" / "images_auto.jsonl"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "images_auto.png"
+MEMORISED = FIGURE.with_name("images_memorised.png")
 AUTO = "auto"
 USUAL = 18  # epochs of the preset before it corrects
 NAMES = {"cifar10": "asymmetric", "file": "people"}  # of noises
@@ -56,12 +57,12 @@ def record(folders: Sequence[Path]) -> None:
     named = {name_of(run): run for run in (*recorded(), *map(line_of, folders))}
     runs = sorted(named.values(), key=_order)
     write_lines(RECORDED, runs)
-    draw(runs, FIGURE)
+    draw(runs)
 
 
 def recorded() -> list[dict[str, Any]]:
     """Every recorded run."""
-    return read_lines(RECORDED)
+    return read_json_lines(RECORDED)
 
 
 def line_of(path: Path) -> dict[str, Any]:
@@ -82,11 +83,18 @@ def line_of(path: Path) -> dict[str, Any]:
         "choices": directory.summary.get("choices", []),
         "seconds": directory.summary["seconds"],
         "handed_out": handed_out(directory),
-        "epochs": [
-            {name: each[name] for name in KEPT if name in each} for each in read_metrics(directory.metrics)
-        ],
+        "plain": _kept(
+            each
+            for each in read_json_lines(directory.metrics)
+            if each.get("phase") == "backbone" and "restored" not in each
+        ),
+        "epochs": _kept(read_metrics(directory.metrics)),
         "environment": environment,
     }
+
+
+def _kept(epochs: Iterable[Run]) -> list[dict[str, Any]]:
+    return [{name: each[name] for name in KEPT if name in each} for each in epochs]
 
 
 def handed_out(directory: RunDirectory) -> dict[str, Any]:
@@ -122,14 +130,23 @@ def noise_of(run: Run) -> str:
 
 
 def plain_epochs(run: Run) -> list[dict[str, Any]]:
-    """The epochs of plain training before the first correction of ``auto``; every epoch of another method."""
-    epochs: list[dict[str, Any]] = run["epochs"]
-    return [each for each in epochs if each["phase"] == "backbone"] if method_of(run) == AUTO else epochs
+    """The epochs of plain training before the first correction of ``auto``; every epoch of another method.
+
+    They include those that ``auto`` has undone because the network had begun to memorise.
+    """
+    found: list[dict[str, Any]] = run["plain"] if method_of(run) == AUTO else run["epochs"]
+    return found
 
 
 def is_usual(run: Run) -> bool:
     """Whether it is a run of ``auto`` that begins to correct when the preset does."""
     return method_of(run) == AUTO and len(plain_epochs(run)) == USUAL
+
+
+def has_memorised(run: Run) -> bool:
+    """Whether ``auto`` went back to an earlier epoch before it corrected."""
+    kept = [each for each in run["epochs"] if each["phase"] == "backbone"]
+    return method_of(run) == AUTO and len(kept) < len(plain_epochs(run))
 
 
 def name_of(run: Run) -> str:
@@ -243,43 +260,16 @@ def methods_table(runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def draw(runs: Sequence[Run], path: Path) -> None:
-    """Test accuracy and correct labels of ``auto`` by epoch, as in the paper's Figures 2 and 3; a line a noise."""
-    pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
-    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
-    shown = list({_line_name(run): run for run in reversed(runs) if is_usual(run)}.values())[::-1]
-    titles = {"test_accuracy": "Test accuracy", "labels_correct": "Correct labels of the training images"}
-    for axes, (name, title) in zip(panels, titles.items(), strict=True):
-        for run in shown:
-            at, values = (
-                [each["epoch"] for each in run["epochs"]],
-                [100 * each[name] for each in run["epochs"]],
-            )
-            style = "-" if run["examples"] == shown[-1]["examples"] else "--"
-            axes.plot(at, values, style, label=_line_name(run))
-        begin = next(each["epoch"] for each in shown[0]["epochs"] if each["phase"] == "correction")
-        axes.axvline(begin - 0.5, color="grey", linewidth=0.7)
-        axes.text(
-            begin - 0.7,
-            0.02,
-            "correction begins",
-            transform=axes.get_xaxis_transform(),
-            color="grey",
-            ha="right",
-        )
-        axes.set(title=title, xlabel="epoch")
-        axes.margins(y=0.12)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("percent")
-    lines, names = panels[0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-
-
-def _line_name(run: Run) -> str:
-    """The same for every seed."""
-    return f"{noise_of(run)}, {run['examples']:,} images"
+def draw(runs: Sequence[Run]) -> None:
+    """A line for each noise and number of images; and the run that memorised, if there is one."""
+    usual = {
+        f"{noise_of(run)}, {run['examples']:,} images": run["epochs"]
+        for run in reversed(runs)
+        if is_usual(run)
+    }
+    draw_epochs(dict(reversed(usual.items())), FIGURE)
+    for run in filter(has_memorised, runs):
+        draw_memorised(plain_epochs(run), run["epochs"], MEMORISED)
 
 
 if __name__ == "__main__":

@@ -34,11 +34,12 @@ import torch
 from answers_estimates import fitted_to, posteriors
 from answers_grid import Problem, available, noises, problem
 from answers_scores import cleanlab_score, trained
-from common import data_folder, finish, read_lines
+from common import data_folder, finish
 from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.data import RowNumbers
+from pencil.engine import read_json_lines
 from pencil.imports import need
 from pencil.results import VerdictRule
 from pencil.results.judged import Judged, judge_all
@@ -75,7 +76,7 @@ def main() -> None:
     arguments = parser.parse_args()
     data_folder()
     torch.set_num_threads(1)
-    lines = [] if arguments.quick else read_lines(RESULTS)
+    lines = [] if arguments.quick else read_json_lines(RESULTS)
     if not arguments.draw:
         lines = quick() if arguments.quick else continued(lines)
     if not arguments.quick:

@@ -41,7 +41,16 @@ def run(*, examples=45_000, seed=0, rate=0.5, last=0.8, method="pencil", plan="a
     noise = {"kind": "symmetric", "rate": rate}
     about = {"noise": noise, "examples": examples, "seed": seed, "method": method, "plan": plan}
     about["handed_out"] = {"suggested_right": 0.88, "relabelled_right": 0.66}
-    return about | {"epochs": [each | {"epoch": at} for at, each in enumerate(epochs, 1)]}
+    numbered = [each | {"epoch": at} for at, each in enumerate(epochs, 1)]
+    return about | {"plain": [each for each in numbered if each["phase"] == "backbone"], "epochs": numbered}
+
+
+def memorised():
+    """A run that has gone back to its second epoch and has corrected from there."""
+    found = run(plain=50)
+    first, *others = found["epochs"]
+    kept = [first, *others[:1], *(each for each in others if each["phase"] != "backbone")]
+    return found | {"epochs": [each | {"epoch": at} for at, each in enumerate(kept, 1)]}
 
 
 def test_cross_entropy_is_the_epoch_before_correction_that_agrees_best(images):
@@ -111,10 +120,22 @@ def test_what_is_handed_out_is_compared_with_the_truth(images, tmp_path):
     assert found["source"] == "inputs"
 
 
-def test_the_runs_are_drawn(images, tmp_path):
+def test_the_runs_are_drawn(images, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    images.draw([run(examples=9000), run(), run(seed=1), run(plain=50)], tmp_path / "runs.png")
+    monkeypatch.setattr(images, "FIGURE", tmp_path / "runs.png")
+    monkeypatch.setattr(images, "MEMORISED", tmp_path / "run.png")
+    images.draw([run(examples=9000), run(), run(seed=1), run(plain=50)])
     assert (tmp_path / "runs.png").stat().st_size > 1000
+    assert not (tmp_path / "run.png").exists()
+    images.draw([run(), memorised()])
+    assert (tmp_path / "run.png").stat().st_size > 1000
+
+
+def test_a_network_that_memorised_is_told_with_its_last_epoch(images):
+    assert images.has_memorised(memorised())
+    assert not images.has_memorised(run())
+    assert images.measures(memorised())["cross_entropy_last"] == 75.0
+    assert images.name_of(memorised()) == "symmetric_50_45000_0_after_50"
 
 
 def test_the_docs_show_the_recorded_runs(images):
