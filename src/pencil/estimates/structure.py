@@ -37,13 +37,13 @@ from torch.nn.functional import one_hot
 
 from pencil.estimates.likelihood import log_noise
 from pencil.estimates.prototypes import Prototypes
+from pencil.estimates.sharpness import likeliest, sharpness_of, tilt_to
 from pencil.estimates.whitening import Total
 
 ANCHORS, FEWEST = 0.1, 500
 MOST = 0.95
 SLACK, ERRORS = 0.01, 3.0
 ROUNDS = 6
-TURNS, CLOSE = 12, 1e-3
 MOST_CLASSES = 2000
 """With more classes the counts J are not kept, and structure is only tested for."""
 _BINS = 4096
@@ -243,10 +243,10 @@ def next_round(
     sharpness = rounds[-1].sharpness if rounds else 20.0
     if by_likelihood:
         before = float(rounds[-1].rate) if rounds else rate
-        sharpness, rate = _likeliest(similar, given, spread, sharpness, before, total)
+        sharpness, rate = likeliest(similar, given, spread, sharpness, before, total)
     noise = log_noise(given, classes, torch.tensor(rate), spread)
-    sharpness = _sharpness(similar, noise, sharpness, total)
-    tilt = _tilt(sharpness * similar + noise, shares, total)
+    sharpness = sharpness_of(similar, noise, sharpness, total)
+    tilt = tilt_to(sharpness * similar + noise, shares, total)
     none = torch.zeros(classes)
     return Round(prototypes, sharpness, torch.tensor(rate), spread, none, tilt), share
 
@@ -275,48 +275,3 @@ def _agreement(similarities: Tensor, given: Tensor, total: Total) -> float:
     agree = (similarities.argmax(1) == given) & chosen
     same, count = total(torch.stack([agree.sum(), chosen.sum()]).double()).tolist()
     return float(min(max(same / max(count, 1), 0.02), 0.98))
-
-
-def _likeliest(
-    similarities: Tensor, given: Tensor, spread: Tensor | None, sharp: float, rate: float, total: Total
-) -> tuple[float, float]:
-    """Return b and the rate that together make the given labels most likely: Newton and EM steps by turns."""
-    for _ in range(TURNS):
-        before = rate
-        noise = log_noise(given, similarities.shape[1], torch.tensor(rate), spread)
-        sharp = _sharpness(similarities, noise, sharp, total, steps=2)
-        right = ((sharp * similarities).log_softmax(1) + noise).softmax(1).gather(1, given[:, None])
-        sums = total(torch.tensor([float(right.double().sum()), len(right)], dtype=torch.float64))
-        rate = float((1 - sums[0] / sums[1].clamp_min(1)).clamp(0.02, 0.98))
-        if abs(rate - before) < CLOSE:
-            break
-    return sharp, rate
-
-
-def _sharpness(similarities: Tensor, noise: Tensor, start: float, total: Total, steps: int = 8) -> float:
-    """Return b by Newton's method on Σ log Σ_c softmax(b z)_c P(given | c)."""
-    sharp: float = start
-    for _ in range(steps):
-        read = (sharp * similarities).log_softmax(1)
-        sums = torch.zeros(2, dtype=torch.float64)
-        for sign, chances in ((1, (read + noise).softmax(1)), (-1, read.exp())):
-            mean = (chances * similarities).sum(1).double()
-            square = (chances * similarities.square()).sum(1).double()
-            sums += sign * torch.stack([mean.sum(), (square - mean.square()).sum()])
-        gradient, curvature = total(sums).tolist()
-        step = gradient / max(abs(curvature), 1e-9)
-        sharp = float(min(max(sharp + min(max(step, -sharp / 2), sharp), 0.5), 200.0))
-        if abs(step) < CLOSE * sharp:
-            break
-    return sharp
-
-
-def _tilt(scores: Tensor, prior: Tensor, total: Total) -> Tensor:
-    """Return the logarithm of factors (C,) after which the classes have about their given shares."""
-    tilt = torch.zeros_like(prior)
-    for _ in range(5):
-        rows = torch.tensor([float(len(scores))], dtype=torch.float64)
-        sums = total(torch.cat([(scores + tilt).softmax(1).sum(0).double(), rows]))
-        shares = (sums[:-1] / sums[-1].clamp_min(1)).clamp_min(1e-9)
-        tilt = (tilt + prior - shares.log().float()).clamp(-30, 30)
-    return tilt
