@@ -82,3 +82,10 @@ def test_a_pipe_is_not_waited_for(tmp_path, read):
     os.mkfifo(tmp_path / "result")
     with pytest.raises(RunError, match=r"result cannot be read \(is not a plain file"):
         read(tmp_path / "result")
+
+
+def test_a_missing_file_is_told_once(tmp_path):
+    with pytest.raises(
+        RunError, match=r"result cannot be read \(No such file or directory\); write the results again"
+    ):
+        read_json(tmp_path / "result")
