@@ -87,12 +87,12 @@ def test_a_row_is_its_equation(seed, lean):
     found = fit_held_out(batches(leaning(scores, labels, lean)), labels, drawn(300, seed + 1)[::2])
     rows = leaning(scores, labels, lean)[:20]
     q = found.posterior(rows, labels[:20])
-    sharp, rate = found.map.weights[0] / WIDEST, found.map.rate
+    sharp, likely = found.map.weights[0] / WIDEST, found.likely.exp().double()
     for row, label, got in zip(rows.double(), labels.tolist(), q, strict=False):
         wanted = torch.stack(
             [
-                torch.exp(sharp * row[c])
-                * (torch.exp(torch.tensor(-found.lean)) * (1 - rate) if c == label else rate / (CLASSES - 1))
+                torch.exp(sharp * row[c] + found.prior[c] - (found.lean if c == label else 0))
+                * likely[c, label]
                 for c in range(CLASSES)
             ]
         )
@@ -102,6 +102,33 @@ def test_a_row_is_its_equation(seed, lean):
         other[label] = wanted[label]
         wanted = other
         torch.testing.assert_close(got.double(), wanted, atol=1e-4, rtol=0)
+
+
+def circular(rows, seed):
+    """Log f, true classes and given ones, of which 40 % are the next class."""
+    scores, true, _ = drawn(rows, seed, sharp=4.0)
+    wrong = torch.rand(rows, generator=torch.Generator().manual_seed(seed)) < 0.4
+    return scores, true, torch.where(wrong, (true + 1) % CLASSES, true)
+
+
+def test_errors_between_particular_classes_are_found_by_pairs():
+    scores, true, labels = circular(ROWS, 3)
+    held = circular(3 * HELD, 4)[::2]
+    found = fit_held_out(batches(scores), labels, held)
+    assert found.sure == 0.85  # no label is replaced
+    assert found.noise.rate.value == pytest.approx(0.4, abs=0.03)
+    torch.testing.assert_close(
+        found.likely.exp(), 0.6 * torch.eye(CLASSES) + 0.4 * torch.eye(CLASSES).roll(1, 1), atol=0.06, rtol=0
+    )
+    right = float((found.posterior(scores, labels).argmax(1) == true).float().mean())
+    assert right > float((scores.argmax(1) == true).float().mean())
+
+
+def test_without_proof_wrong_labels_fall_on_all_classes_alike(held_out, rows):
+    found = fit_held_out(batches(rows[0]), rows[2], held_out)
+    other = ~torch.eye(CLASSES, dtype=torch.bool)
+    assert float(found.likely[other].std()) < 1e-6
+    assert not found.prior.any()
 
 
 def test_few_held_out_rows_leave_suggestions_less_sure(held_out, rows):

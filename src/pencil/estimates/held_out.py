@@ -4,10 +4,13 @@ A network that has learned the given labels agrees with them more often than it 
 Held-out rows show by how much: their labels are as noisy, and the network has not learned from them. With f the
 network's probabilities,
 
-1. On held-out rows, the power b of f and the noise rate π that make the given labels most likely (``likelihood``).
+1. On held-out rows, the power b of f and the noise rate π that make the given labels most likely (``likelihood``). A
+   whole matrix P(g | c) and factors e^(a_c) of the classes (``matrix``) replace π if they explain left-out labels
+   better (``left_out``): by one standard error if ``structure`` has raised an alarm, otherwise by three.
 2. On training rows, the given class loses δ from b log f. With this δ, p_wrong has the same mean as on held-out rows.
-3. q_c ∝ f_c^b e^(−δ [c = g]) P(g | c); 4 % of the probability of other classes than g is spread evenly over them, 15 %
-   if π is uncertain or after an alarm. The estimates are sums of q over the training rows, as in ``fit``.
+3. q_c ∝ f_c^b e^(a_c − δ [c = g]) P(g | c). 4 % of the probability of other classes than g is spread evenly over them,
+   15 % if π is uncertain, with a matrix or after an alarm. The estimates are sums of q over the training rows, as in
+   ``fit``.
 
 Legend: M held-out rows of this rank, N training rows of this rank, B rows of a batch, C classes, g the given class.
 """
@@ -20,7 +23,9 @@ import torch
 from torch import Tensor
 
 from pencil.estimates.fit import UNKNOWN, fit_tested
-from pencil.estimates.likelihood import Evidence, Map, log_noise, read_out
+from pencil.estimates.left_out import confirmed_matrix
+from pencil.estimates.likelihood import Evidence, Map
+from pencil.estimates.matrix import matrix_of
 from pencil.estimates.noise import SURE, NoiseEstimate, Tally, less_sure
 from pencil.estimates.rows import SAMPLED, in_parts
 from pencil.estimates.whitening import Passes, Total
@@ -32,6 +37,8 @@ NETWORK = 0.96
 """A network is too sure of its surest answers: with 10 % errors allowed, 12 % of the replaced labels were wrong."""
 UNSURE = 0.02
 """A larger standard error of π leaves open how right the network is: then as much is spread as after an alarm."""
+PROOF, PROOF_AFTER_ALARM = 3.0, 1.0
+"""Standard errors by which a matrix must explain left-out labels better than one rate."""
 MOST, STEPS = 40.0, 50  # of δ, and of its bisection
 BY_HEART = 3.0
 """From this δ on, the network has made given labels 20 times as likely by learning them, and knows them by heart."""
@@ -43,12 +50,16 @@ class Calibrated:
 
     Attributes:
         map: 28 b, and the noise rate.
+        prior: (C,) a.
+        likely: (C, C) log P(given | c), c in rows.
         lean: δ, how far the network leans towards the given label of a row because it has learned it.
         sure: The share of the probability of other classes than the given one that is not spread over them.
         noise: The estimated noise of the training rows.
     """
 
     map: Map
+    prior: Tensor
+    likely: Tensor
     lean: float
     sure: float
     noise: NoiseEstimate
@@ -68,11 +79,9 @@ class Calibrated:
         return torch.cat(parts) if parts else torch.zeros(0, classes)
 
     def _posterior(self, scores: Tensor, given: Tensor) -> Tensor:
-        classes = scores.shape[1]
-        read = read_out(scores / WIDEST, torch.zeros(classes), torch.tensor(self.map.weights))
+        read = (self.map.weights[0] / WIDEST * scores + self.prior).log_softmax(1)
         read = read.scatter_add(1, given[:, None], torch.full((len(given), 1), -self.lean))
-        found = (read + log_noise(given, classes, torch.tensor(self.map.rate), None)).softmax(1)
-        return less_sure(found, given, self.sure)
+        return less_sure((read + self.likely[:, given].T).softmax(1), given, self.sure)
 
 
 def fit_held_out(
@@ -93,19 +102,30 @@ def fit_held_out(
         total: The sum of a tensor over all ranks.
     """
     scores, labels = held_out
-    sure = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
+    known = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
     classes, none = scores.shape[1], torch.zeros_like(labels, dtype=torch.bool)
     evidence = Evidence(scores / WIDEST, labels, none, torch.zeros(classes))
     test, found, doubtful = fit_tested(evidence, total, start=START)
     alarm = test.structured or doubtful
-    plain = Calibrated(found, 0.0, SURE if alarm or found.error > UNSURE else NETWORK, UNKNOWN)
+    plain = _calibrated(evidence, found, total, alarm=alarm)
     mean = _mean_wrong(plain, scores, labels, total)
-    fitted = replace(plain, lean=_lean(plain, mean, *_sample(passes, given, sure, total), total))
+    fitted = replace(plain, lean=_lean(plain, mean, *_sample(passes, given, known, total), total))
     tally = Tally(classes)
     for places, some in passes():
         for part, rows in zip(in_parts(places, classes), in_parts(some, classes), strict=True):
-            tally.add(fitted.posterior(rows, given[part]), given[part], sure[part])
-    return replace(fitted, noise=tally.noise(found, test, total, alarm=alarm))
+            tally.add(fitted.posterior(rows, given[part]), given[part], known[part])
+    return replace(fitted, noise=tally.noise(fitted.map, test, total, alarm=alarm))
+
+
+def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) -> Calibrated:
+    """Before training rows are seen: one rate for all classes, or the matrix if left-out labels confirm it."""
+    matrix = confirmed_matrix(evidence, found, total, errors=PROOF_AFTER_ALARM if alarm else PROOF)
+    if matrix is None:
+        classes, sure = len(evidence.prior), NETWORK if found.error <= UNSURE and not alarm else SURE
+        likely = matrix_of(torch.tensor(found.rate), None, classes).log()
+        return Calibrated(found, torch.zeros(classes), likely, 0.0, sure, UNKNOWN)
+    read = replace(found, weights=(matrix.sharpness, found.weights[1]))
+    return Calibrated(read, matrix.prior, matrix.matrix.log(), 0.0, SURE, UNKNOWN)
 
 
 def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tuple[Tensor, Tensor]:

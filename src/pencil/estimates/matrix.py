@@ -17,7 +17,7 @@ Legend: M rows of the sample, C classes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -44,27 +44,79 @@ def with_whole_matrix(plain: Round, similarities: Tensor, given: Tensor, total: 
         total: The sum over ranks.
     """
     classes = similarities.shape[1]
-    prior = torch.zeros(classes)
-    believed = _matrix(plain, classes)
-    matrix, sharp = believed, plain.sharpness
+    believed = matrix_of(plain.rate, plain.spread, classes)
+    found = whole_matrix(believed, plain.sharpness, similarities, given, total, believed=believed)
+    rate = (1 - found.matrix.diagonal()).clamp(_LEAST, 1 - _LEAST)
+    spread = (found.matrix / rate[:, None]).clamp_min(_LEAST).log()
+    return replace(
+        plain,
+        sharpness=found.sharpness,
+        rate=rate,
+        spread=spread,
+        prior=found.prior,
+        tilt=torch.zeros(classes),
+    )
+
+
+@dataclass(frozen=True)
+class WholeMatrix:
+    """The most likely noise and read-out.
+
+    Attributes:
+        matrix: (C, C) T.
+        prior: (C,) log π.
+        sharpness: b.
+    """
+
+    matrix: Tensor
+    prior: Tensor
+    sharpness: float
+
+
+def whole_matrix(
+    start: Tensor,
+    sharpness: float,
+    similarities: Tensor,
+    given: Tensor,
+    total: Total,
+    *,
+    believed: Tensor | None,
+) -> WholeMatrix:
+    """Maximise the likelihood of the given classes.
+
+    Args:
+        start: (C, C) a matrix to start from.
+        sharpness: b to start from.
+        similarities: (M, C) z.
+        given: (M,) the given classes.
+        total: The sum over ranks.
+        believed: (C, C) R; None for wrong labels that fall on all classes alike, as often as by the matrix itself.
+    """
+    prior = torch.zeros(similarities.shape[1])
+    matrix, sharp = start, sharpness
     for _ in range(STEPS):
         before, read = matrix, (sharp * similarities + prior).log_softmax(1)
         joint = (read + matrix.log()[:, given].T).softmax(1)
         counts, shares, step = _sums(joint, read.exp(), similarities, given, total)
-        matrix = (counts + PSEUDO * believed).clamp_min(_LEAST)
+        matrix = counts + PSEUDO * (_alike(counts) if believed is None else believed)
+        matrix = matrix.clamp_min(_LEAST)
         matrix = matrix / matrix.sum(1, keepdim=True)
         prior = (prior + shares).clamp(-30, 30)
         sharp = min(max(sharp + min(max(step, -sharp / 2), sharp), 0.5), 200.0)
         if float((matrix - before).abs().max()) < CLOSE:
             break
-    rate = (1 - matrix.diagonal()).clamp(_LEAST, 1 - _LEAST)
-    spread = (matrix / rate[:, None]).clamp_min(_LEAST).log()
-    return replace(plain, sharpness=sharp, rate=rate, spread=spread, prior=prior, tilt=torch.zeros(classes))
+    return WholeMatrix(matrix, prior, sharp)
 
 
-def _matrix(plain: Round, classes: int) -> Tensor:
-    """P(given | c) (C, C) of a round of ``structure``, c in rows."""
-    return log_noise(torch.arange(classes), classes, plain.rate, plain.spread).exp().T
+def _alike(counts: Tensor) -> Tensor:
+    """P(given | c) (C, C) of noise that is alike for all classes, with the rate of counts (C, C)."""
+    rate = 1 - counts.diagonal().sum() / counts.sum().clamp_min(_LEAST)
+    return matrix_of(rate.clamp(_LEAST, 1 - _LEAST), None, len(counts))
+
+
+def matrix_of(rate: Tensor, spread: Tensor | None, classes: int) -> Tensor:
+    """P(given | c) (C, C), c in rows, of a noise rate and how wrong labels fall on the other classes."""
+    return log_noise(torch.arange(classes), classes, rate, spread).exp().T
 
 
 def _sums(

@@ -109,3 +109,18 @@ class DataRows:
 def in_parts(values: Tensor, classes: int) -> Iterator[Tensor]:
     """Rows in parts whose probabilities take limited memory."""
     return iter(values.split(max(1, CELLS // classes)))
+
+
+def mean_and_error(values: Tensor, total: Total) -> tuple[float, float]:
+    """The mean of the values of all ranks and its standard error."""
+    sums = total(torch.stack([values.sum(), values.square().sum(), torch.tensor(len(values)).double()]))
+    count = sums[2].clamp_min(1)
+    mean = sums[0] / count
+    return float(mean), float(((sums[1] / count - mean.square()).clamp_min(0) / count).sqrt())
+
+
+def content(numbers: Tensor) -> Tensor:
+    """(M,) a number of each row of int64 (M, D), to choose rows by: it is the same on any number of ranks."""
+    factors = torch.arange(1, 2 * numbers.shape[1], 2) * 0x9E3779B1
+    mixed = (numbers * factors).sum(1)
+    return mixed ^ (mixed >> 29)

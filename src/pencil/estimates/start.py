@@ -32,7 +32,7 @@ from torch.nn.functional import normalize, one_hot
 
 from pencil.errors import DataError
 from pencil.estimates.matrix import ENOUGH, with_whole_matrix
-from pencil.estimates.rows import DataRows, Sample, in_parts
+from pencil.estimates.rows import DataRows, Sample, content, in_parts, mean_and_error
 from pencil.estimates.structure import Round, chained, next_round
 from pencil.estimates.whitening import Passes, Total, Whitening, fit_whitening
 
@@ -109,7 +109,7 @@ def fit_start(
     chosen = _tried(data, held, "likelihood")
     for noise in _further(data):
         other = _tried(data, held, noise)
-        gain, error = _mean(other.best - chosen.best, total)
+        gain, error = mean_and_error(other.best - chosen.best, total)
         chosen = other if gain > ERRORS * error else chosen
     tried = chosen.likelihoods
     rounds = _rounds(data, tried.index(max(tried)) + 1, chosen.noise)
@@ -183,7 +183,7 @@ def _tried(data: DataRows, held: Sample, noise: Noise) -> _Trial:
     most = MOST_ROUNDS if data.stride == 1 else FEW_ROUNDS
     for each in _rounds(others, most, noise):
         values = _likelihoods(each, held)
-        found.append(_mean(values, data.total)[0])
+        found.append(mean_and_error(values, data.total)[0])
         if found[-1] == max(found):
             best = values
         if len(found) - found.index(max(found)) > PATIENCE:
@@ -203,14 +203,6 @@ def _likelihoods(last: Round, held: Sample) -> Tensor:
     return torch.cat(found)
 
 
-def _mean(values: Tensor, total: Total) -> tuple[float, float]:
-    """The mean of the values of all ranks and its standard error."""
-    sums = total(torch.stack([values.sum(), values.square().sum(), torch.tensor(len(values)).double()]))
-    count = sums[2].clamp_min(1)
-    mean = sums[0] / count
-    return float(mean), float(((sums[1] / count - mean.square()).clamp_min(0) / count).sqrt())
-
-
 def _left_out(data: DataRows) -> Sample:
     """The left-out rows of the sample."""
     return replace(data, passes=lambda: _chosen(data.passes, left_out=True)).first_pass()[2]
@@ -225,6 +217,4 @@ def _chosen(passes: Passes, *, left_out: bool) -> Iterator[tuple[Tensor, Tensor]
 def _is_left_out(features: Tensor) -> Tensor:
     """(B,) bool for about one of ten rows, by their content: the same rows on any number of ranks."""
     numbers = features.float().contiguous().view(torch.int32).long()
-    factors = torch.arange(1, 2 * features.shape[1], 2) * 0x9E3779B1
-    mixed = (numbers * factors).sum(1)
-    return ((mixed ^ (mixed >> 29)) % LEFT_OUT) == 0
+    return content(numbers) % LEFT_OUT == 0

@@ -1,0 +1,90 @@
+"""Whether a noise rate for every pair of classes explains labels that it was not fitted to.
+
+The whole matrix has C (C − 1) numbers and always explains the labels it was fitted to better than one rate for all. So
+the rows are divided into ten parts. One rate and the matrix are both fitted to nine parts, and compared by the
+likelihood of the given labels of the tenth, in turn. The matrix is used if it is better by some standard errors.
+
+A row's part comes from its content, so that it is the same on any number of ranks.
+
+Legend: M rows, C classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from pencil.estimates.likelihood import Evidence, Map, fit_map
+from pencil.estimates.matrix import PSEUDO, WholeMatrix, matrix_of, whole_matrix
+from pencil.estimates.rows import SAMPLED, content, mean_and_error
+from pencil.estimates.whitening import Total
+
+PARTS = 10
+START = 0.2
+"""The noise rate of the matrix to start from; EM does not leave a rate of 0."""
+_DIGITS = 1e4  # of a similarity that take part in its content: the last ones depend on how rows were batched
+
+
+def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float) -> WholeMatrix | None:
+    """The matrix fitted to all rows; None if left-out labels do not confirm it, or if there are few rows.
+
+    Args:
+        evidence: Rows of this rank.
+        plain: One rate for all classes, fitted to them.
+        total: The sum over ranks.
+        errors: How many standard errors the matrix must be better.
+    """
+    rows, classes = _some(evidence, total), len(evidence.prior)
+    if float(total(torch.tensor([float(len(rows.given))]).double())[0]) < PSEUDO * classes:
+        return None
+    parts = part_of(rows.similarities)
+    gains = torch.zeros(len(rows.given), dtype=torch.float64)
+    for part in range(PARTS):
+        here, others = _rows(rows, parts == part), _rows(rows, parts != part)
+        one = fit_map(others, total, start=_start(plain))
+        alike = WholeMatrix(_uniform(one, classes), torch.zeros(classes), one.weights[0])
+        gains[parts == part] = _likelihoods(_fitted(others, one, total), here) - _likelihoods(alike, here)
+    gain, error = mean_and_error(gains, total)
+    return _fitted(rows, plain, total) if gain > errors * error else None
+
+
+def part_of(similarities: Tensor) -> Tensor:
+    """(M,) the part of each row with similarities (M, C)."""
+    return content((similarities.double() * _DIGITS).round().long()) % PARTS
+
+
+def _fitted(rows: Evidence, plain: Map, total: Total) -> WholeMatrix:
+    start = matrix_of(torch.tensor(START), None, len(rows.prior))
+    return whole_matrix(start, plain.weights[0], rows.similarities, rows.given, total, believed=None)
+
+
+def _uniform(plain: Map, classes: int) -> Tensor:
+    return matrix_of(torch.tensor(plain.rate), None, classes)
+
+
+def _start(plain: Map) -> tuple[float, float, float]:
+    return (*plain.weights, float(torch.tensor(plain.rate).logit()))
+
+
+def _likelihoods(found: WholeMatrix, rows: Evidence) -> Tensor:
+    """The log-likelihood (M,) of each given label."""
+    read = (found.sharpness * rows.similarities + found.prior).log_softmax(1)
+    return (read + found.matrix.log()[:, rows.given].T).logsumexp(1).double()
+
+
+def _some(evidence: Evidence, total: Total) -> Evidence:
+    """All rows; with very many, some at regular steps."""
+    rows = float(total(torch.tensor([float(len(evidence.given))]).double())[0])
+    stride = max(1, -(-int(rows) // SAMPLED))
+    return _rows(evidence, torch.arange(len(evidence.given)) % stride == 0)
+
+
+def _rows(evidence: Evidence, chosen: Tensor) -> Evidence:
+    return replace(
+        evidence,
+        similarities=evidence.similarities[chosen],
+        given=evidence.given[chosen],
+        trusted=evidence.trusted[chosen],
+    )

@@ -1,0 +1,84 @@
+"""The noise of every pair of classes: used where left-out labels confirm it, alike over ranks."""
+
+import pytest
+import torch
+from test_fit import on_ranks, symmetric
+
+from pencil.estimates.left_out import PARTS, confirmed_matrix, part_of
+from pencil.estimates.likelihood import Evidence, fit_map
+
+CLASSES, ROWS, START = 5, 1500, (3.0, 0.0, -1.0)
+
+
+def alone(values):
+    return values
+
+
+def similarities(rows, seed):
+    """Similarities, and true classes drawn with a sharpness of 3."""
+    random = torch.Generator().manual_seed(seed)
+    similar = torch.randn(rows, CLASSES, generator=random)
+    return similar, (3 * similar).softmax(1).multinomial(1, generator=random)[:, 0]
+
+
+def evidence(similar, given):
+    return Evidence(similar, given, torch.zeros(len(given), dtype=torch.bool), torch.zeros(CLASSES))
+
+
+def pairs(rows, seed=0):
+    """40 % of the labels of classes 0 and 1 are exchanged."""
+    similar, true = similarities(rows, seed)
+    wrong = (true < 2) & (torch.rand(rows, generator=torch.Generator().manual_seed(seed)) < 0.4)
+    return similar, torch.where(wrong, 1 - true, true)
+
+
+def confirmed(similar, given, total=alone):
+    rows = evidence(similar, given)
+    return confirmed_matrix(rows, fit_map(rows, total, start=START), total, errors=1.0)
+
+
+def test_errors_between_two_classes_are_confirmed():
+    found = confirmed(*pairs(ROWS))
+    wanted = torch.eye(CLASSES)
+    wanted[:2, :2] = torch.tensor([[0.6, 0.4], [0.4, 0.6]])
+    torch.testing.assert_close(found.matrix, wanted, atol=0.08, rtol=0)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5])
+@pytest.mark.parametrize("seed", range(4))
+def test_errors_that_fall_on_all_classes_alike_are_not(rate, seed):
+    similar, true = similarities(ROWS, seed)
+    assert confirmed(similar, symmetric(true, CLASSES, rate, seed=seed)) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_right_labels_are_not_taken_for_errors(seed):
+    found = confirmed(*similarities(ROWS, seed))
+    assert found is None or float(found.matrix.diagonal().min()) > 0.98
+
+
+def test_a_few_rows_confirm_nothing():
+    assert confirmed(*pairs(90)) is None
+
+
+def test_a_row_keeps_its_part():
+    similar, _ = pairs(ROWS)
+    parts = part_of(similar)
+    assert torch.equal(torch.cat([part_of(some) for some in similar.split(7)]), parts)
+    assert float((part_of(similar * (1 + 1e-7)) == parts).float().mean()) > 0.99
+    assert (parts.bincount(minlength=PARTS) > ROWS / PARTS / 2).all()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_confirm_what_one_process_does(ranks):
+    similar, given = pairs(ROWS)
+    parts = list(zip(similar.chunk(ranks), given.chunk(ranks), strict=True))
+    whole = confirmed(similar, given)
+    several = on_ranks(parts, CLASSES, lambda passes, own, _, total: confirmed(rows_of(passes), own, total))
+    for found in several:
+        torch.testing.assert_close(found.matrix, whole.matrix, atol=1e-4, rtol=0)
+        assert found.sharpness == pytest.approx(whole.sharpness, rel=1e-3)
+
+
+def rows_of(passes):
+    return torch.cat([some for _, some in passes()])
