@@ -243,7 +243,7 @@ def methods_table(runs: Sequence[Run]) -> str:
     """Markdown: a line for each run of another method, with ``auto`` on the same images."""
     of_auto = {name_of(run): measures(run) for run in runs if method_of(run) == AUTO}
     lines = [
-        "| noise | training images | seed | method | best epoch | last epoch | right labels | `auto` |",
+        "| noise | training images | seed | method | best epoch | last epoch | right labels | `auto`: last epoch |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
@@ -252,7 +252,9 @@ def methods_table(runs: Sequence[Run]) -> str:
             continue
         own = of_auto.get(name_of(run).removesuffix(f"_{method}"))
         changed = any(each.get("labels_changed") for each in run["epochs"])
-        labels = f"{told['labels_before']} → {told['labels_after']}" if changed else "–"
+        labels = (
+            told["labels_after"] if changed else "–"
+        )  # before: some methods begin with labels of their own
         lines.append(
             f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {method.replace('_', ' ')} | {told['best']} | "
             f"{told['last']} | {labels} | {own['auto'] if own else '–'} |"
