@@ -252,9 +252,8 @@ def methods_table(runs: Sequence[Run]) -> str:
             continue
         own = of_auto.get(name_of(run).removesuffix(f"_{method}"))
         changed = any(each.get("labels_changed") for each in run["epochs"])
-        labels = (
-            told["labels_after"] if changed else "–"
-        )  # before: some methods begin with labels of their own
+        # At the end only: some methods begin with labels of their own.
+        labels = told["labels_after"] if changed else "–"
         lines.append(
             f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {method.replace('_', ' ')} | {told['best']} | "
             f"{told['last']} | {labels} | {own['auto'] if own else '–'} |"

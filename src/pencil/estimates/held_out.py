@@ -27,7 +27,7 @@ from pencil.estimates.left_out import confirmed_matrix
 from pencil.estimates.likelihood import Evidence, Map
 from pencil.estimates.matrix import matrix_of
 from pencil.estimates.noise import SURE, NoiseEstimate, Tally, less_sure
-from pencil.estimates.rows import SAMPLED, in_parts
+from pencil.estimates.rows import in_parts, stride_of
 from pencil.estimates.whitening import Passes, Total
 
 WIDEST = 28.0
@@ -130,8 +130,7 @@ def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) ->
 
 def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tuple[Tensor, Tensor]:
     """Log f and given classes of some training rows whose labels were not verified."""
-    rows = float(total(torch.tensor([len(given)], dtype=torch.float64))[0])
-    stride, held = max(1, -(-int(rows) // SAMPLED)), []
+    stride, held = stride_of(len(given), total), []
     for places, some in passes():
         chosen = (places % stride == 0) & ~trusted[places]
         held.append((some[chosen], given[places[chosen]]))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pencil.estimates.likelihood import Evidence, Map, fit_map
 from pencil.estimates.matrix import PSEUDO, WholeMatrix, matrix_of, whole_matrix
-from pencil.estimates.rows import SAMPLED, content, mean_and_error
+from pencil.estimates.rows import content, mean_and_error, stride_of
 from pencil.estimates.whitening import Total
 
 PARTS = 10
@@ -76,8 +76,7 @@ def _likelihoods(found: WholeMatrix, rows: Evidence) -> Tensor:
 
 def _some(evidence: Evidence, total: Total) -> Evidence:
     """All rows; with very many, some at regular steps."""
-    rows = float(total(torch.tensor([float(len(evidence.given))]).double())[0])
-    stride = max(1, -(-int(rows) // SAMPLED))
+    stride = stride_of(len(evidence.given), total)
     return _rows(evidence, torch.arange(len(evidence.given)) % stride == 0)
 
 

@@ -111,6 +111,12 @@ def in_parts(values: Tensor, classes: int) -> Iterator[Tensor]:
     return iter(values.split(max(1, CELLS // classes)))
 
 
+def stride_of(rows: int, total: Total) -> int:
+    """Every which row to take of this rank's, so that at most about 10,000 of all ranks' rows are a sample."""
+    everywhere = float(total(torch.tensor([rows], dtype=torch.float64))[0])
+    return max(1, -(-int(everywhere) // SAMPLED))
+
+
 def mean_and_error(values: Tensor, total: Total) -> tuple[float, float]:
     """The mean of the values of all ranks and its standard error."""
     sums = total(torch.stack([values.sum(), values.square().sum(), torch.tensor(len(values)).double()]))

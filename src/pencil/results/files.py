@@ -92,8 +92,7 @@ def damaged(path: Path, problem: object, remedy: str | None = None) -> RunError:
     """The error for an unreadable file. By default its remedy rewrites the results from the last checkpoint."""
     summary, run = shlex.quote(str(path.parent / "summary.json")), shlex.quote(str(path.parent))
     again = f"write the results again with: rm -f {summary} && pencil resume {run}"
-    cause = getattr(
-        problem, "__cause__", None
-    )  # of open_plain, whose own words and remedy are for other files
+    # The cause of an error of open_plain, whose own words and remedy are for other files.
+    cause = getattr(problem, "__cause__", None)
     words = str(getattr(cause, "strerror", None) or problem).removeprefix(f"{path}: ")[:MOST_WORDS]
     return RunError(f"{path} cannot be read ({words}); {remedy or again}")
