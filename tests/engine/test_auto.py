@@ -4,19 +4,23 @@ import pytest
 
 from pencil.algorithm import three_phases
 from pencil.engine import Auto, Continue, EpochEnd, Past, Restore
-from pencil.engine.auto import MOST, NETWORK, ROUND
+from pencil.engine.auto import LIKELIHOOD, MOST, NETWORK, PAIRS, ROUND
 
 PLAN = three_phases(3, 2, 1, learning_rate=0.1, finetune_rate=0.01)
 HELD_OUT = 5000
 
 
-def follow(scores, plan=PLAN, held_out=HELD_OUT):
-    """The decisions of a run whose epochs agree with the held-out labels so much, until one restores; and the plan."""
+def follow(scores, plan=PLAN, held_out=HELD_OUT, matrix=None):
+    """The last decision of a run whose epochs agree with the held-out labels so much, until one restores; and the plan.
+
+    ``matrix``: by epoch, whether held-out labels confirm a noise matrix and how likely they are by it.
+    """
     policy, history, kept = Auto(held_out), (), {}
     for epoch, score in enumerate(scores, start=1):
         names = [phase.name for phase in plan for _ in range(phase.epochs)]
         metrics = {"epoch": epoch, "phase": names[epoch - 1]}
         metrics |= {} if score is None else {"validation_accuracy": score}
+        metrics |= dict(zip((PAIRS, LIKELIHOOD), (matrix or {}).get(epoch, ()), strict=False))
         decision = policy.decide(EpochEnd(metrics, plan, history, dict(kept)))
         history += (Past(metrics, decision),)
         if isinstance(decision, Restore):
@@ -97,3 +101,51 @@ def test_a_round_that_an_alarm_has_cut_is_not_repeated():
 @pytest.mark.parametrize("scores", [[None], [None] * 6, [0.3, 0.4, None, 0.1]])
 def test_epochs_that_were_not_evaluated_decide_nothing(scores):
     assert follow(scores)[0] == Continue()
+
+
+# labels that begin anew
+
+UNCHANGED = [0.3, 0.4, 0.5, 0.5, 0.5, 0.5]
+"""The first round ends after epoch 6 and changes nothing."""
+
+
+def test_labels_begin_anew_where_held_out_ones_confirm_a_matrix():
+    decision, plan = follow(UNCHANGED, matrix={6: (True, -0.8)})
+    assert (decision.keep, epochs(plan)) == (ROUND, [3, 2, 1, 3])
+    assert [phase.labels for phase in plan] == ["kept", "kept", "kept", "calibrated"]
+    assert (plan[-1].name, plan[-1].learning_rate) == ("finetune", 0.01)
+    assert "so labels begin anew, calibrated" in decision.reason
+
+
+@pytest.mark.parametrize("matrix", [{}, {6: (False, -0.8)}])
+def test_without_a_confirmed_matrix_they_do_not(matrix):
+    decision, plan = follow(UNCHANGED, matrix=matrix)
+    assert (decision.keep, plan) == (None, PLAN)
+
+
+def test_they_begin_anew_after_the_last_round_that_helped():
+    scores = [0.3, 0.4, 0.5, 0.5, 0.5, 0.55, 0.55, 0.55, 0.54]
+    decision, plan = follow(scores, matrix={6: (True, -0.8), 9: (False, -0.9)})
+    assert (decision.name, epochs(plan)) == (ROUND, [3, 2, 1, 0, 0, 3])
+    assert plan[-1].labels == "calibrated"
+    assert "the last round is undone; " in decision.reason
+
+
+def test_they_do_not_where_correction_was_undone():
+    decision, plan = follow([0.3, 0.4, 0.5, 0.46, 0.46, 0.46], matrix={6: (True, -0.8)})
+    assert (decision.name, epochs(plan)) == (NETWORK, [3, 0, 0])
+
+
+def test_they_stay_if_held_out_labels_have_become_more_likely():
+    decision, plan = follow([*UNCHANGED, 0.5, 0.5, 0.49], matrix={6: (True, -0.8), 9: (False, -0.79)})
+    assert isinstance(decision, Continue)
+    assert decision.reason == (
+        "held-out labels are more likely (-0.790, -0.800 before): the calibrated labels stay"
+    )
+    assert epochs(plan) == [3, 2, 1, 3]
+
+
+def test_they_are_undone_if_not():
+    decision, plan = follow([*UNCHANGED, 0.5, 0.5, 0.6], matrix={6: (True, -0.8), 9: (True, -0.8)})
+    assert (decision.name, epochs(plan)) == (ROUND, [3, 2, 1, 0])
+    assert "not more likely" in decision.reason

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pencil.config import RunConfig
 from pencil.presets import preset
@@ -64,3 +65,29 @@ def manifest(tmp_path_factory) -> Path:
             votes = f"{name}:3 {other}:1" if number >= 6 else ""
             writer.writerow([f"{number}.png", name, votes, "yes" if number < 4 else ""])
     return folder / "table.csv"
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory) -> Path:
+    """1,000 images of 8 by 8 pixels, half of them with stripes across and half along, as MNIST's files.
+
+    A network needs some epochs to tell them apart.
+    """
+    folder = tmp_path_factory.mktemp("digits")
+    generator = torch.Generator().manual_seed(0)
+    for name, rows in (("train", 1000), ("t10k", 20)):
+        labels = torch.arange(rows) % 2
+        stripes = 60.0 * ((torch.arange(8) + torch.randint(4, (rows, 1), generator=generator)) // 2 % 2)
+        turned = torch.where(
+            labels[:, None, None] == 0,
+            stripes[:, None, :].expand(-1, 8, 8),
+            stripes[:, :, None].expand(-1, 8, 8),
+        )
+        pixels = 180 * torch.rand(rows, 8, 8, generator=generator) + turned
+        for kind, values, head in (
+            ("images-idx3", pixels, (2051, rows, 8, 8)),
+            ("labels-idx1", labels, (2049, rows)),
+        ):
+            header = b"".join(number.to_bytes(4, "big") for number in head)
+            (folder / f"{name}-{kind}-ubyte").write_bytes(header + values.to(torch.uint8).numpy().tobytes())
+    return folder

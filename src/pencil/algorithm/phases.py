@@ -12,6 +12,7 @@ from pencil.algorithm.checks import require_amounts
 from pencil.algorithm.schedule import Schedule, require_rate, value_at
 
 PhaseName = Literal["backbone", "correction", "finetune"]
+PhaseLabels = Literal["kept", "calibrated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,15 +22,20 @@ class Phase:
     ``backbone`` is the paper's backbone learning, ``correction`` its PENCIL learning, ``finetune`` its final
     fine-tuning. Every method sees the same phases, so a comparison shares its optimiser settings. Epochs and learning
     rate are not negative and at most ``checks.LARGEST``.
+
+    ``labels`` says what the phase begins with: the labels as they are, or new ones, calibrated on held-out rows
+    (``pencil.run.renewal``).
     """
 
     name: PhaseName
     epochs: int
     learning_rate: Schedule
+    labels: PhaseLabels = "kept"
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(PhaseName):
-            raise ValueError(f"name: {self.name!r} is unknown; use one of {', '.join(get_args(PhaseName))}")
+        for field_name, known in (("name", get_args(PhaseName)), ("labels", get_args(PhaseLabels))):
+            if (value := getattr(self, field_name)) not in known:
+                raise ValueError(f"{field_name}: {value!r} is unknown; use one of {', '.join(known)}")
         require_amounts(self, "epochs")
         require_rate("learning_rate", self.learning_rate)
 

@@ -228,8 +228,20 @@ def _chosen(section: object, table: Table) -> Table:
     for name, default in _defaults(section).items():
         value = getattr(section, name)
         if name in ("name", "kind") or value != default:  # these decide which defaults apply
-            kept[name] = _chosen(value, table[name]) if _defaults(value) else table.get(name)
+            kept[name] = _chosen_of(value, table.get(name))
     return kept | (getattr(section, "model_extra", None) or {})
+
+
+def _chosen_of(value: object, plain: Any) -> Any:
+    """Of a section, or of each section of a tuple, what differs from the defaults; anything else as it is."""
+    if isinstance(value, tuple) and all(map(_defaults, value)):
+        return [_without_defaults(each, table) for each, table in zip(value, plain, strict=True)]
+    return _chosen(value, plain) if _defaults(value) else plain
+
+
+def _without_defaults(section: object, table: Table) -> Table:
+    defaults = _defaults(section)
+    return {name: value for name, value in table.items() if getattr(section, name) != defaults[name]}
 
 
 def _defaults(section: object) -> Table:

@@ -23,6 +23,7 @@ from pencil.results.model import EXPERT
 from pencil.run import LabelTable, RunDirectory, Trust, code_in, evaluate, own_examples, resume, train
 from pencil.run.build import build_runtime
 from pencil.run.network import trained_network
+from pencil.run.renewal import FOLDER as CALIBRATED
 from pencil.run.start import NAME as START
 
 MEASURES = "measures.json"
@@ -45,8 +46,8 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
         directory = RunDirectory(folder)
         shutil.rmtree(directory.checkpoints, ignore_errors=True)
         shutil.rmtree(directory.labels, ignore_errors=True)
-        for name in (POSTERIOR, START):
-            shutil.rmtree(directory.path / name, ignore_errors=True)
+        for place in (folder / POSTERIOR, folder / START, *folder.glob(CALIBRATED.format("*"))):
+            shutil.rmtree(place, ignore_errors=True)
     return measures
 
 

@@ -1,7 +1,7 @@
 """The training loop and its parts: learner, steps, checkpoints, policy, runtime, events."""
 
 from pencil.engine.alarms import AlarmActions
-from pencil.engine.auto import Auto
+from pencil.engine.auto import LIKELIHOOD, PAIRS, Auto
 from pencil.engine.checkpoint import Checkpoints
 from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard
@@ -28,6 +28,8 @@ from pencil.engine.trackers import Mlflow, WeightsAndBiases
 from pencil.engine.training import Training
 
 __all__ = [
+    "LIKELIHOOD",
+    "PAIRS",
     "AlarmActions",
     "Auto",
     "Checkpoints",

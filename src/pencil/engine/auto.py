@@ -8,6 +8,10 @@ epoch, so a network that agrees with them more is a better one.
     a round    Correction and finetune. If agreement is below that of the network before the first round, by more than
                chance, labels and network go back to that moment. If a round raised agreement, another follows; a later
                round that did not is undone.
+    renewal    If held-out labels confirm a noise matrix after the last round, the labels begin anew, calibrated by that
+               matrix (``pencil.run.renewal``), and the network learns from them for as long as a round. This is undone
+               if held-out labels are not more likely by the new network and its matrix. Agreement would not tell: where
+               classes are taken for each other nearly as often as not, a better network hardly agrees more.
 
 A run without held-out rows follows its phases.
 """
@@ -15,7 +19,7 @@ A run without held-out rows follows its phases.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pencil.algorithm import Phase, total_epochs
@@ -24,6 +28,8 @@ from pencil.engine.policy import Continue, Decision, EpochEnd, Restore, ended, p
 
 NETWORK = "auto:network"  # the best network of the backbone phase, with the labels as given
 ROUND = "auto:round"  # the end of the last round
+PAIRS = "noise_pairs"  # when the plan ends: whether held-out labels confirm a noise matrix
+LIKELIHOOD = "held_out_likelihood"  # and how likely they are by it
 MOST = 3  # rounds
 ERRORS = 2.0  # standard errors of a fall that is not chance
 
@@ -64,34 +70,60 @@ class Auto:
         """Undo a round that did harm, stop after one that did nothing, and add one after one that helped."""
         now, first, last = _agreement(end.metrics), _kept(end, NETWORK), _kept(end, ROUND)
         assert first is not None
+        if last is not None and end.phases[-1].labels == "calibrated":
+            return _after_renewal(end, last)
         if last is not None and now <= _agreement(last):
-            words = f"{_fall(last, now)}: the last round is undone"
-            return Restore(ROUND, ended(end.phases, end.kept[ROUND]), words)
+            plan, words = _renewed(end, last, ended(end.phases, end.kept[ROUND]))
+            return Restore(ROUND, plan, f"{_fall(last, now)}: the last round is undone{words}")
         if self._fell(_agreement(first), now):
             words = f"{_fall(first, now)}: correction is undone, and the labels stay as given"
             return Restore(NETWORK, ended(end.phases, end.kept[NETWORK]), words)
         before = _agreement(last or first)
-        if now <= before or not _allows_round(end.phases):
-            return Continue(
-                reason=f"held-out agreement is {_percent(now)} after {_percent(before)}: no further round"
+        if now > before and _allows_round(end.phases):
+            words = (
+                f"held-out agreement rose from {_percent(before)} to {_percent(now)}: another round follows"
             )
-        words = f"held-out agreement rose from {_percent(before)} to {_percent(now)}: another round follows"
-        return Continue(keep=ROUND, phases=_with_round(end.phases), reason=words)
+            return Continue(keep=ROUND, phases=(*end.phases, *end.phases[-2:]), reason=words)
+        plan, words = _renewed(end, end.metrics, end.phases)
+        words = f"held-out agreement is {_percent(now)} after {_percent(before)}: no further round{words}"
+        if plan == end.phases:
+            return Continue(reason=words)
+        return Continue(keep=ROUND, phases=plan, reason=words)
 
     def _fell(self, before: float, now: float) -> bool:
         return before - now > ERRORS * standard_error(before, now, self.held_out)
 
 
 def _allows_round(phases: Sequence[Phase]) -> bool:
-    """Whether the plan ends with a round that may be repeated, which an alarm may have cut."""
-    rounds = sum(phase.name == "correction" for phase in phases)
-    last = [phase.name for phase in phases[-2:]]
-    return rounds < MOST and last == ["correction", "finetune"] and phases[-2].epochs > 0
+    """Whether the last round may be repeated once more."""
+    return sum(phase.name == "correction" for phase in phases) < MOST and _ends_with_round(phases)
 
 
-def _with_round(phases: Sequence[Phase]) -> tuple[Phase, ...]:
-    """The plan with its last correction and finetune phases once more."""
-    return (*phases, *phases[-2:])
+def _ends_with_round(phases: Sequence[Phase]) -> bool:
+    """Whether the plan ends with a whole round, which an alarm may have cut."""
+    return [phase.name for phase in phases[-2:]] == ["correction", "finetune"] and phases[-2].epochs > 0
+
+
+def _renewed(
+    end: EpochEnd, metrics: Mapping[str, Any], plan: tuple[Phase, ...]
+) -> tuple[tuple[Phase, ...], str]:
+    """The plan, and if the metrics of its last epoch ask for it a phase with calibrated labels; and what to say."""
+    if not (metrics.get(PAIRS) and _ends_with_round(end.phases)):
+        return plan, ""
+    correction, finetune = end.phases[-2:]
+    learning = replace(finetune, epochs=correction.epochs + finetune.epochs, labels="calibrated")
+    words = "; held-out labels show which classes are taken for each other, so labels begin anew, calibrated"
+    return (*plan, learning), words
+
+
+def _after_renewal(end: EpochEnd, before: Mapping[str, Any]) -> Decision:
+    """Undo it unless held-out labels have become more likely."""
+    was, now = (float(metrics[LIKELIHOOD]) for metrics in (before, end.metrics))
+    figures = f"({now:.3f}, {was:.3f} before)"
+    if now > was:
+        return Continue(reason=f"held-out labels are more likely {figures}: the calibrated labels stay")
+    words = f"held-out labels are not more likely {figures}: the calibrated labels are undone"
+    return Restore(ROUND, ended(end.phases, end.kept[ROUND]), words)
 
 
 def _backbone_epochs(phases: Sequence[Phase]) -> int:

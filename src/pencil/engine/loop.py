@@ -173,7 +173,7 @@ class Loop:
         self.training.model.train()
         started = time.monotonic() - progress.seconds
         if progress.step % steps == 0:
-            self._survey(progress.step // steps)
+            self._begin_epoch(progress.step // steps)
         for batch in self._steps.batches(progress):
             self._steps.find_gradients(progress, batch)
             wanted = self._agree(stop, batch)
@@ -185,10 +185,16 @@ class Loop:
                 return False
         return True
 
-    def _survey(self, epoch: int) -> None:
-        """Once before an epoch; a checkpoint taken here is resumed with the same survey."""
+    def _begin_epoch(self, epoch: int) -> None:
+        """Once before an epoch; a run that is resumed from a checkpoint taken here does the same again."""
+        self.training.learner.epoch = float(epoch)
+        for call in self.training.before_epoch:
+            changed = call(epoch)
+            self.progress.changed = self.progress.changed if changed is None else changed
+        self._survey()
+
+    def _survey(self) -> None:
         job = self.training
-        job.learner.epoch = float(epoch)
         indices = torch.arange(len(job.train))
 
         def look() -> Iterator[tuple[Tensor, Tensor]]:
@@ -229,7 +235,7 @@ class Loop:
         progress.changed = totals.changed if totals.moved else progress.changed
         metrics = self._metrics(epochs, totals)
         for call in job.after_epoch:
-            call(epochs)
+            metrics |= call(epochs) or {}
         progress.end_epoch()
         if self._policy is None or progress.course is None:
             self._emit("epoch", **metrics)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,8 +39,10 @@ class Training:
     what each alarm does; None for no alarms. ``noise_rate`` is the estimated share of wrong labels, as value and upper
     bound, and ``posterior`` the probability (B, C) that each class is the true one, for indices (B,) of this rank; both
     only if they are known while training.
-    ``after_epoch`` are functions called in order on every rank when an epoch is done and before its checkpoint, with
-    the number of epochs done. What they change must be restored when a run resumes; see ``pencil.run.start``.
+    ``before_epoch`` and ``after_epoch`` are functions called in order on every rank, with the number of epochs done:
+    before the first step of an epoch, and when it is done and before its checkpoint. What they change must be restored
+    when a run resumes; see ``pencil.run.start`` and ``renewal``. Those before an epoch return how many labels of all
+    ranks they changed, None if they left them alone; what those after an epoch return joins its metrics.
     """
 
     runtime: Runtime
@@ -62,7 +65,8 @@ class Training:
     evaluate_every: int = 1
     compile: bool = False
     policy: Policy | None = None
-    after_epoch: list[Callable[[int], None]] = field(default_factory=list)
+    before_epoch: list[Callable[[int], int | None]] = field(default_factory=list)
+    after_epoch: list[Callable[[int], Mapping[str, Any] | None]] = field(default_factory=list)
     alarms: AlarmActions | None = None
     noise_rate: tuple[float, float] | None = None
     posterior: Callable[[Tensor], Rows] | None = None

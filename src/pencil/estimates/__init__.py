@@ -10,7 +10,7 @@ Only tensors come in and go out; nothing here depends on a run, a method or a ne
 """
 
 from pencil.estimates.fit import Fitted, fit
-from pencil.estimates.held_out import Calibrated, fit_held_out
+from pencil.estimates.held_out import Calibrated, fit_held_out, left_out_likelihood
 from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
 from pencil.estimates.recalibrate import Curve, Recalibration, fit_curve, recalibrate
 from pencil.estimates.relabel import RelabelCounts
@@ -32,6 +32,7 @@ __all__ = [
     "fit_curve",
     "fit_held_out",
     "fit_start",
+    "left_out_likelihood",
     "prototype_start",
     "recalibrate",
 ]

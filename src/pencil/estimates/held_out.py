@@ -23,11 +23,12 @@ import torch
 from torch import Tensor
 
 from pencil.estimates.fit import UNKNOWN, fit_tested
-from pencil.estimates.left_out import confirmed_matrix
+from pencil.estimates.left_out import compared, confirmed_matrix
 from pencil.estimates.likelihood import Evidence, Map
 from pencil.estimates.matrix import matrix_of
 from pencil.estimates.noise import SURE, NoiseEstimate, Tally, less_sure
 from pencil.estimates.rows import in_parts, stride_of
+from pencil.estimates.structure import Anchors
 from pencil.estimates.whitening import Passes, Total
 
 WIDEST = 28.0
@@ -101,14 +102,11 @@ def fit_held_out(
         trusted: (N,) bool, training rows whose given label was verified.
         total: The sum of a tensor over all ranks.
     """
-    scores, labels = held_out
     known = torch.zeros(len(given), dtype=torch.bool) if trusted is None else trusted
-    classes, none = scores.shape[1], torch.zeros_like(labels, dtype=torch.bool)
-    evidence = Evidence(scores / WIDEST, labels, none, torch.zeros(classes))
-    test, found, doubtful = fit_tested(evidence, total, start=START)
-    alarm = test.structured or doubtful
+    classes = held_out[0].shape[1]
+    evidence, test, found, alarm = _fit(*held_out, total)
     plain = _calibrated(evidence, found, total, alarm=alarm)
-    mean = _mean_wrong(plain, scores, labels, total)
+    mean = _mean_wrong(plain, *held_out, total)
     fitted = replace(plain, lean=_lean(plain, mean, *_sample(passes, given, known, total), total))
     tally = Tally(classes)
     for places, some in passes():
@@ -117,9 +115,39 @@ def fit_held_out(
     return replace(fitted, noise=tally.noise(fitted.map, test, total, alarm=alarm))
 
 
+def left_out_likelihood(
+    scores: Tensor, given: Tensor, *, total: Total = lambda values: values
+) -> tuple[bool, float] | None:
+    """Whether ``fit_held_out`` uses a matrix, and the mean log-likelihood of left-out labels by it.
+
+    The second tells how well a network knows the true classes of rows it has not learned from: it is comparable
+    between networks. None if there are few rows.
+
+    Args:
+        scores: log f (M, C) of this rank's held-out rows.
+        given: (M,) their given classes.
+        total: The sum of a tensor over all ranks.
+    """
+    evidence, _, plain, alarm = _fit(scores, given, total)
+    found = compared(evidence, plain, total)
+    return None if found is None else (found.gain > _proof(alarm=alarm) * found.error, found.likelihood)
+
+
+def _fit(scores: Tensor, given: Tensor, total: Total) -> tuple[Evidence, Anchors, Map, bool]:
+    """The held-out rows, the test for structure, one rate for all classes, and whether there is an alarm."""
+    none = torch.zeros_like(given, dtype=torch.bool)
+    evidence = Evidence(scores / WIDEST, given, none, torch.zeros(scores.shape[1]))
+    test, found, doubtful = fit_tested(evidence, total, start=START)
+    return evidence, test, found, test.structured or doubtful
+
+
+def _proof(*, alarm: bool) -> float:
+    return PROOF_AFTER_ALARM if alarm else PROOF
+
+
 def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) -> Calibrated:
     """Before training rows are seen: one rate for all classes, or the matrix if left-out labels confirm it."""
-    matrix = confirmed_matrix(evidence, found, total, errors=PROOF_AFTER_ALARM if alarm else PROOF)
+    matrix = confirmed_matrix(evidence, found, total, errors=_proof(alarm=alarm))
     if matrix is None:
         classes, sure = len(evidence.prior), NETWORK if found.error <= UNSURE and not alarm else SURE
         likely = matrix_of(torch.tensor(found.rate), None, classes).log()

@@ -12,6 +12,7 @@ Legend: M rows, C classes.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +28,36 @@ START = 0.2
 _DIGITS = 1e4  # of a similarity that take part in its content: the last ones depend on how rows were batched
 
 
+class Comparison(NamedTuple):
+    """How likely left-out labels are, as means of the logarithm over rows of all ranks.
+
+    Attributes:
+        gain: By the matrix, above that by one rate.
+        error: The standard error of the gain.
+        likelihood: By the matrix.
+    """
+
+    gain: float
+    error: float
+    likelihood: float
+
+
+def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
+    """Compare the matrix with one rate; None if there are few rows. See ``confirmed_matrix``."""
+    rows, classes = _some(evidence, total), len(evidence.prior)
+    if float(total(torch.tensor([float(len(rows.given))]).double())[0]) < PSEUDO * classes:
+        return None
+    parts = part_of(rows.similarities)
+    found = torch.zeros(2, len(rows.given), dtype=torch.float64)
+    for part in range(PARTS):
+        here, others = _rows(rows, parts == part), _rows(rows, parts != part)
+        one = fit_map(others, total, start=_start(plain))
+        alike = WholeMatrix(_uniform(one, classes), torch.zeros(classes), one.weights[0])
+        fits = (_fitted(others, one, total), alike)
+        found[:, parts == part] = torch.stack([_likelihoods(each, here) for each in fits])
+    return Comparison(*mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0])
+
+
 def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float) -> WholeMatrix | None:
     """The matrix fitted to all rows; None if left-out labels do not confirm it, or if there are few rows.
 
@@ -36,18 +67,10 @@ def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float
         total: The sum over ranks.
         errors: How many standard errors the matrix must be better.
     """
-    rows, classes = _some(evidence, total), len(evidence.prior)
-    if float(total(torch.tensor([float(len(rows.given))]).double())[0]) < PSEUDO * classes:
+    found = compared(evidence, plain, total)
+    if found is None or found.gain <= errors * found.error:
         return None
-    parts = part_of(rows.similarities)
-    gains = torch.zeros(len(rows.given), dtype=torch.float64)
-    for part in range(PARTS):
-        here, others = _rows(rows, parts == part), _rows(rows, parts != part)
-        one = fit_map(others, total, start=_start(plain))
-        alike = WholeMatrix(_uniform(one, classes), torch.zeros(classes), one.weights[0])
-        gains[parts == part] = _likelihoods(_fitted(others, one, total), here) - _likelihoods(alike, here)
-    gain, error = mean_and_error(gains, total)
-    return _fitted(rows, plain, total) if gain > errors * error else None
+    return _fitted(_some(evidence, total), plain, total)
 
 
 def part_of(similarities: Tensor) -> Tensor:

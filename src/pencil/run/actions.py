@@ -46,6 +46,7 @@ from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
 from pencil.run.noise import describe_noise
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
+from pencil.run.renewal import Renewal
 from pencil.run.resolve import resolve
 from pencil.run.sources import Prepared, describe_data
 from pencil.run.start import StartOfTraining
@@ -155,12 +156,14 @@ def _carry_on(
     if not from_start:
         loop.resume()
     is_main = training.runtime.is_main
+    estimation = Estimation(config, directory, training)
+    start = StartOfTraining(config, training, directory.path)
+    renewal = Renewal(training, estimation.posterior, start.choice, directory.path)
     if is_main:
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
-    estimation = Estimation(config, directory, training)
     estimation.begin(loop.step)
-    start = StartOfTraining(config, training, directory.path)
     start.begin(loop.step)
+    renewal.begin(loop.progress.step)
     try:
         finished = loop.run()
     finally:

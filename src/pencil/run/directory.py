@@ -6,6 +6,8 @@ environment.json    versions, machine and command
 metrics.jsonl       one line per epoch
 checkpoints/        checkpoints to resume from
 labels/             given and learned labels and the rows' ids; each rank writes its own files
+posterior/          calibrated probabilities of the labels; estimates.json what they say about the noise
+start/              labels that training started from; calibrated-EPOCHS/ those later phases began with
 model.safetensors   the weights of the trained network; model.json describes how to build and feed it
 neighbours.json     near-identical rows and outliers: how many; neighbours.safetensors which
 summary.json        the result, written last

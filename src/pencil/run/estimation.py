@@ -27,13 +27,16 @@ class Estimation:
 
     Every rank takes part in every call. A run that is stopped and resumed computes the same posterior: it depends on
     the data and, for network features, on the weights at that time.
+
+    Attributes:
+        posterior: What computes it.
     """
 
     def __init__(self, config: RunConfig, directory: RunDirectory, training: Training) -> None:
         self._directory, self._training = directory, training
         learner = training.learner
         choice = store_of_posterior(config, learner.method, learner.num_classes)
-        self._posterior = PosteriorOfTraining(
+        self.posterior = PosteriorOfTraining(
             *(training, choice, directory.path, self._write_early, config.phases),
             held_out=config.data.validation > 0,
         )
@@ -48,19 +51,19 @@ class Estimation:
         job = self._training
         if not job.watches:
             return
-        if self._posterior.from_inputs:
-            self._found = self._posterior.found()
+        if self.posterior.from_inputs:
+            self._found = self.posterior.found()
             self._tell_alarms(self._found.noise, self._found)
-        elif step >= self._posterior.epoch * job.sampler.steps and self._is_written_for_all():
+        elif step >= self.posterior.epoch * job.sampler.steps and self._is_written_for_all():
             self._tell_alarms(read_estimates(self._directory.path, job.learner.num_classes))
 
     def finish(self) -> None:
         """Write the trained network's posterior if it has one, else what was not written early in training."""
-        calibrated = self._posterior.calibrated()
+        calibrated = self.posterior.calibrated()
         if calibrated is not None:
             self._write(calibrated)
-        elif self._posterior.from_inputs or not self._is_written_for_all():
-            self._write(self._found or self._posterior.found())
+        elif self.posterior.from_inputs or not self._is_written_for_all():
+            self._write(self._found or self.posterior.found())
 
     def _tell_alarms(self, noise: NoiseEstimate | Estimates, posterior: Posterior | None = None) -> None:
         """Nothing if the estimate cannot be trusted."""

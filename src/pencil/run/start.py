@@ -8,19 +8,18 @@ the posterior is (``posterior``); the label rows then begin anew. Rows that an e
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 
 from pencil.config import RunConfig
-from pencil.data import RowNumbers
 from pencil.engine import Training
 from pencil.estimates import Passes, Start, fit_start
-from pencil.results import SavedLabels, save_expert, save_labels
+from pencil.results import save_expert
 from pencil.run.joining import earlier_run, start_labels
 from pencil.run.passes import early_epoch, has_vectors, passes_over_features, passes_over_inputs
 from pencil.run.posterior import kept_rows, store_of_posterior
+from pencil.run.start_rows import read_start, write_start
 from pencil.stores import rows_at_once
 
 NAME = "start"
@@ -35,6 +34,7 @@ class StartOfTraining:
         folder: The run's folder; None to keep nothing.
 
     Attributes:
+        choice: The store of the rows.
         found: The fitted start, of inputs that are vectors; None before it is computed, and after a run was resumed.
     """
 
@@ -44,7 +44,7 @@ class StartOfTraining:
         self._wanted, self._earlier = config.start.labels == "prototypes", config.start.run
         self._epoch = early_epoch(config.phases)
         learner = training.learner
-        self._choice = store_of_posterior(config, learner.method, learner.num_classes)
+        self.choice = store_of_posterior(config, learner.method, learner.num_classes)
 
     def begin(self, step: int) -> None:
         """Before the loop continues at ``step``: start from these labels, now or when the network has features."""
@@ -77,15 +77,16 @@ class StartOfTraining:
         learner = self._training.learner
         given, classes = learner.given.hard, learner.num_classes
         found = fit_start(passes, given, classes, total=self._training.runtime.total)
-        store = self._choice.make(len(given), classes, self._folder)
+        store = self.choice.make(len(given), classes, self._folder)
         size, differing = rows_at_once(classes), 0
         for places, features in passes():
             for part, some in zip(places.split(size), features.split(size), strict=True):
                 whole = found.posterior(some, given[part])
                 differing += int((whole.argmax(1) != given[part]).sum())
-                rows = kept_rows(whole, given[part], self._choice)
+                rows = kept_rows(whole, given[part], self.choice)
                 store.scatter(part, rows)  # type: ignore[arg-type]  # of the store's kind
-        self._write(store.state())
+        if self._folder is not None:
+            write_start(self._training, store, self._folder, NAME)
         learner.start_from(store)
         self._tell(found, differing)
         return found
@@ -101,31 +102,12 @@ class StartOfTraining:
             )
             job.events.emit("data", 0, words=words)
 
-    def _write(self, rows: dict[str, torch.Tensor]) -> None:
-        job = self._training
-        if self._folder is None:
-            return
-        if job.runtime.is_main:
-            shutil.rmtree(self._folder / NAME, ignore_errors=True)  # files of another number of ranks
-        job.runtime.barrier()
-        ids = RowNumbers(len(job.train))
-        save_labels(self._folder, job.indices, job.train.labels, rows, ids, job.runtime.rank, name=NAME)
-        job.runtime.barrier()
-
     def _write_expert(self, found: Start) -> None:
         if self._folder is not None and self._training.runtime.is_main:
             save_expert(self._folder, found.classifier)
 
     def _read(self) -> None:
-        """The rows of this rank, whichever rank wrote them."""
-        job, classes = self._training, self._training.learner.num_classes
         assert self._folder is not None, "only a run with a folder resumes"
-        store = self._choice.make(len(job.train), classes, self._folder)
-        state = store.state()
-        saved = SavedLabels(self._folder, classes, self._choice.in_memory.make(0, classes).state(), name=NAME)
-        for chunk in saved.chunks(rows_at_once(classes)):
-            places = job.indices - chunk.first
-            mine = ((places >= 0) & (places < len(chunk.ids))).nonzero()[:, 0]
-            for name, values in state.items():
-                values[mine] = chunk.rows[name][places[mine]]
-        job.learner.start_from(store, rows=False)
+        self._training.learner.start_from(
+            read_start(self._training, self.choice, self._folder, NAME), rows=False
+        )

@@ -1,0 +1,130 @@
+"""A phase that begins with new labels, calibrated on held-out rows: what they are, exact on resume, alike on ranks."""
+
+import re
+
+import pytest
+import torch
+from test_estimation import of_digits, on_ranks
+
+from pencil.config import RunConfig
+from pencil.engine import read_json_lines
+from pencil.errors import ConfigError
+from pencil.results import POSTERIOR, SavedLabels
+from pencil.run import RunDirectory, prepare_examples, resume, train
+from support.stopping import StopAfter
+
+STEPS = 15  # an epoch
+BEGINS = 7  # epochs before the labels begin anew
+
+
+def renewed(digits, labels="calibrated", **data) -> RunConfig:
+    """The phases of ``of_digits``, then one in which the network learns from new labels."""
+    table = of_digits(digits, **data).table() | {"plan": "fixed"}
+    table["phases"].append({**table["phases"][-1], "epochs": 2, "labels": labels})
+    return RunConfig.of(table)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(digits, tmp_path_factory) -> RunDirectory:
+    return train(renewed(digits), tmp_path_factory.mktemp("runs") / "run")
+
+
+def rows(run, name):
+    saved = SavedLabels(run.path, 2, name=name)
+    return saved.rows(0, saved.num_rows).rows["values"]
+
+
+def results(run):
+    files = [run.path / "model.safetensors", *sorted(run.labels.iterdir())]
+    return [file.read_bytes() for file in files]
+
+
+def test_the_labels_are_the_posterior_of_the_network_at_that_moment(digits, undisturbed, tmp_path):
+    config = of_digits(digits).model_copy(update={"plan": "fixed"})
+    until_then = train(config, tmp_path / "run")
+    assert torch.equal(rows(undisturbed, f"calibrated-{BEGINS}"), rows(until_then, POSTERIOR))
+
+
+def test_they_are_what_the_method_learns_from(digits, undisturbed, tmp_path):
+    kept = train(renewed(digits, "kept"), tmp_path / "kept")
+    assert not list(kept.path.glob("calibrated-*"))
+    assert results(kept) != results(undisturbed)
+    truth = prepare_examples(undisturbed.config.data, undisturbed.config.seed).train.reference
+    right = (rows(undisturbed, "labels").argmax(1) == truth).float().mean()
+    assert float(right) > 0.9
+
+
+@pytest.mark.parametrize("step", [BEGINS * STEPS - 1, BEGINS * STEPS, BEGINS * STEPS + 1, 8 * STEPS + 5])
+def test_a_run_that_was_stopped_continues_exactly(digits, undisturbed, tmp_path, step):
+    stopped = train(renewed(digits), tmp_path / "run", (StopAfter(step),))
+    assert not stopped.is_finished
+    assert results(resume(stopped.path)) == results(undisturbed)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("step", [BEGINS * STEPS, BEGINS * STEPS + 4])
+def test_ranks_continue_from_the_labels_of_one_process(digits, undisturbed, tmp_path, ranks, step):
+    stopped = train(renewed(digits), tmp_path / "run", (StopAfter(step),))
+    on_ranks(ranks, "resume", stopped.path)
+    found, name = RunDirectory.open(stopped.path), f"calibrated-{BEGINS}"
+    torch.testing.assert_close(rows(found, name), rows(undisturbed, name), atol=1e-3, rtol=0)
+    suggested = [rows(run, "labels").argmax(1) for run in (found, undisturbed)]
+    assert (
+        float((suggested[0] == suggested[1]).float().mean()) > 0.95
+    )  # batch norm sees the rows of its rank alone
+
+
+def test_a_network_that_knows_its_labels_by_heart_keeps_them(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.estimates.held_out.BY_HEART", -50.0)
+    run = train(renewed(digits), tmp_path / "run")
+    kept = train(renewed(digits, "kept"), tmp_path / "kept")
+    assert results(run) == results(kept)
+
+
+def test_without_held_out_rows_the_plan_is_refused(digits, tmp_path):
+    with pytest.raises(ConfigError, match=r'labels = "calibrated" needs .*200 rows .*set data\.validation'):
+        train(renewed(digits, validation=0.0), tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def confirmed():
+    """Any noise matrix counts as confirmed."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PROOF", "PROOF_AFTER_ALARM"):
+            patch.setattr(f"pencil.estimates.held_out.{name}", -1e9)
+        yield
+
+
+@pytest.fixture(scope="module")
+def automatic(confirmed, digits, tmp_path_factory):
+    """A run of plan = "auto"."""
+    return train(of_digits(digits), tmp_path_factory.mktemp("runs") / "auto")
+
+
+def test_auto_calibrates_labels_where_held_out_ones_confirm_a_matrix(automatic):
+    reasons = [choice["reason"] for choice in automatic.summary["choices"]]
+    assert any("so labels begin anew, calibrated" in reason for reason in reasons)
+    assert re.search(r"the calibrated labels (stay|are undone)$", reasons[-1])
+    ends = [line for line in read_json_lines(automatic.metrics) if "noise_pairs" in line]
+    assert all(line["noise_pairs"] is True and line["held_out_likelihood"] < 0 for line in ends)
+    assert len(list(automatic.path.glob("calibrated-*"))) == 1
+
+
+def test_auto_resumes_exactly_while_the_network_learns_calibrated_labels(automatic, tmp_path):
+    last = max(line["step"] for line in read_json_lines(automatic.metrics))
+    stopped = train(automatic.config, tmp_path / "run", (StopAfter(last - 3),))
+    assert not stopped.is_finished
+    again = resume(stopped.path)
+    assert again.summary["choices"] == automatic.summary["choices"]
+    assert results(again) == results(automatic)
+
+
+def test_changed_labels_are_counted_when_they_begin_anew(undisturbed):
+    before, after = (
+        line["labels_changed"]
+        for line in read_json_lines(undisturbed.metrics)
+        if line["epoch"] in (BEGINS, BEGINS + 1)
+    )
+    given = SavedLabels(undisturbed.path, 2).rows(0, 750).given.hard
+    assert after == int((rows(undisturbed, f"calibrated-{BEGINS}").argmax(1) != given).sum()) != before
