@@ -25,6 +25,7 @@ from images_auto_figures import draw_epochs, draw_memorised
 from pencil.engine import read_json_lines, read_metrics
 from pencil.results import RELABEL
 from pencil.run import LabelTable, RunDirectory, prepare_examples
+from pencil.run.renewal import FOLDER
 
 RECORDED = Path(__file__).parent / "results" / "images_auto.jsonl"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "images_auto.png"
@@ -81,6 +82,7 @@ def line_of(path: Path) -> dict[str, Any]:
         "method": config.method.name,
         "plan": config.plan,
         "choices": directory.summary.get("choices", []),
+        "renewed": sorted(int(each.name.rpartition("-")[2]) for each in path.glob(FOLDER.format("*"))),
         "seconds": directory.summary["seconds"],
         "handed_out": handed_out(directory),
         "plain": _kept(
@@ -147,6 +149,11 @@ def has_memorised(run: Run) -> bool:
     """Whether ``auto`` went back to an earlier epoch before it corrected."""
     kept = [each for each in run["epochs"] if each["phase"] == "backbone"]
     return method_of(run) == AUTO and len(kept) < len(plain_epochs(run))
+
+
+def is_renewed(run: Run) -> bool:
+    """Whether it ends with a network that has learned from calibrated labels."""
+    return any(epochs < len(run["epochs"]) for epochs in run.get("renewed", []))
 
 
 def name_of(run: Run) -> str:
@@ -234,7 +241,7 @@ def table(runs: Sequence[Run]) -> str:
         )
         lines.append(
             f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {len(plain_epochs(run))} | "
-            f"{' | '.join(map(str, shown))} | {rounds} |"
+            f"{' | '.join(map(str, shown))} | {rounds}{' + q' * is_renewed(run)} |"
         )
     return "\n".join(lines)
 

@@ -5,9 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_fit import batches, on_ranks, symmetric
+from test_left_out import rows_of
 from torch.nn.functional import one_hot
 
-from pencil.estimates import fit_held_out
+from pencil.estimates import fit_held_out, left_out_likelihood
 from pencil.estimates.held_out import WIDEST
 
 CLASSES, RATE, HELD, ROWS = 5, 0.3, 2000, 6000
@@ -172,3 +173,38 @@ def test_a_rank_may_have_no_rows(held_out, rows):
         parts, CLASSES, lambda passes, own, _, total: fit_held_out(passes, own[0], own[1], total=total)
     )
     assert several[1].lean == pytest.approx(alone.lean, abs=1e-4)
+
+
+# how likely left-out labels are
+
+
+def test_labels_are_likelier_by_a_network_that_knows_more():
+    scores, _, labels = circular(HELD, 5)
+    unsure = (scores + torch.randn(HELD, CLASSES, generator=torch.Generator().manual_seed(0))).log_softmax(1)
+    (confirmed, more), (_, less) = (left_out_likelihood(each, labels) for each in (scores, unsure))
+    assert confirmed
+    assert more > less + 0.05
+
+
+def test_they_do_not_depend_on_how_sure_the_network_says_it_is():
+    scores, _, labels = circular(HELD, 5)
+    surer = (3 * scores).log_softmax(1)
+    found = [left_out_likelihood(each, labels)[1] for each in (scores, surer)]
+    assert found[0] == pytest.approx(found[1], abs=0.01)
+
+
+def test_the_matrix_counts_as_confirmed_where_the_fit_uses_it(held_out):
+    assert left_out_likelihood(*held_out)[0] is False
+    assert left_out_likelihood(*(each[:50] for each in held_out)) is None  # too few rows
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_find_labels_as_likely_as_one_process(ranks):
+    held = circular(HELD, 5)[::2]
+    parts = list(zip(*(each.chunk(ranks) for each in held), strict=True))
+    several = on_ranks(
+        parts, CLASSES, lambda passes, own, _, total: left_out_likelihood(rows_of(passes), own, total=total)
+    )
+    confirmed, likelihood = left_out_likelihood(*held)
+    for found in several:
+        assert found == (confirmed, pytest.approx(likelihood, abs=1e-4))
