@@ -269,13 +269,9 @@ def methods_table(runs: Sequence[Run]) -> str:
 
 
 def draw(runs: Sequence[Run]) -> None:
-    """A line for each noise and number of images; and the run that memorised, if there is one."""
-    usual = {
-        f"{noise_of(run)}, {run['examples']:,} images": run["epochs"]
-        for run in reversed(runs)
-        if is_usual(run)
-    }
-    draw_epochs(dict(reversed(usual.items())), FIGURE)
+    """A line for each noise and number of images, of its last seed; and the run that memorised, if there is one."""
+    usual = {f"{noise_of(run)}, {run['examples']:,} images": run["epochs"] for run in runs if is_usual(run)}
+    draw_epochs(usual, FIGURE)
     for run in filter(has_memorised, runs):
         draw_memorised(plain_epochs(run), run["epochs"], MEMORISED)
 

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from test_estimation import of_digits, on_ranks
+from test_run_auto import Die
 
 from pencil.config import RunConfig
 from pencil.engine import read_json_lines
@@ -59,6 +60,14 @@ def test_a_run_that_was_stopped_continues_exactly(digits, undisturbed, tmp_path,
     stopped = train(renewed(digits), tmp_path / "run", (StopAfter(step),))
     assert not stopped.is_finished
     assert results(resume(stopped.path)) == results(undisturbed)
+
+
+def test_a_killed_run_whose_checkpoint_is_older_computes_them_again(digits, undisturbed, tmp_path):
+    table = renewed(digits).table() | {"checkpoint": {"steps": 50}}  # the last one is five steps before
+    with pytest.raises(KeyboardInterrupt):
+        train(RunConfig.of(table), tmp_path / "run", [Die(BEGINS * STEPS + 8)])
+    assert (tmp_path / "run" / f"calibrated-{BEGINS}").is_dir()
+    assert results(resume(tmp_path / "run")) == results(undisturbed)
 
 
 @pytest.mark.ranks
