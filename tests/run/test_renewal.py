@@ -94,6 +94,7 @@ def test_a_network_that_knows_its_labels_by_heart_keeps_them(digits, tmp_path, m
 def test_without_held_out_rows_the_plan_is_refused(digits, tmp_path):
     with pytest.raises(ConfigError, match=r'labels = "calibrated" needs .*200 rows .*set data\.validation'):
         train(renewed(digits, validation=0.0), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
 from pencil.run.noise import describe_noise
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
-from pencil.run.renewal import Renewal
+from pencil.run.renewal import Renewal, check_renewals
 from pencil.run.resolve import resolve
 from pencil.run.sources import Prepared, describe_data
 from pencil.run.start import StartOfTraining
@@ -80,6 +80,7 @@ def train(
         _describe(config, prepared.train.num_classes, runtime, listeners)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
         training = build_training(config, prepared, directory, runtime)
+        check_renewals(config, training)
         training.policy = policy or training.policy
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))

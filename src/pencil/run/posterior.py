@@ -85,9 +85,7 @@ class PosteriorOfTraining:
         self._kept: Posterior | None = None
         self.epoch = early_epoch(training.learner.phases if phases is None else phases)
         self.from_inputs = has_vectors(training)
-        rows = len(training.validation) if held_out and training.validation is not None else 0
-        can = rows >= ENOUGH and training.learner.num_classes <= MOST_CLASSES
-        self.calibrates = can and not self.from_inputs
+        self.calibrates = can_calibrate(training, held_out=held_out)
         if not self.from_inputs:
             training.after_epoch.append(self._after_epoch)
 
@@ -120,6 +118,13 @@ class PosteriorOfTraining:
 
     def _keep(self, posterior: Posterior) -> None:
         self._kept = posterior
+
+
+def can_calibrate(training: Training, *, held_out: bool) -> bool:
+    """Whether there are held-out rows enough to calibrate the network's predictions; see ``PosteriorOfTraining``."""
+    rows = len(training.validation) if held_out and training.validation is not None else 0
+    few_classes = training.learner.num_classes <= MOST_CLASSES
+    return rows >= ENOUGH and few_classes and not has_vectors(training)
 
 
 def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | None = None) -> Posterior:

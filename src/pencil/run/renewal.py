@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from pencil.algorithm import Phase, total_epochs
+from pencil.config import RunConfig
 from pencil.engine import LIKELIHOOD, PAIRS, Training, held_out_scores
 from pencil.errors import ConfigError
 from pencil.estimates import left_out_likelihood
-from pencil.run.posterior import ENOUGH, PosteriorOfTraining
+from pencil.run.posterior import ENOUGH, PosteriorOfTraining, can_calibrate
 from pencil.run.start_rows import Start, read_start, write_start
 from pencil.stores import StoreChoice
 
@@ -42,11 +43,6 @@ class Renewal:
         self, training: Training, posterior: PosteriorOfTraining, choice: StoreChoice, folder: Path
     ) -> None:
         self._training, self._posterior, self._choice, self._folder = training, posterior, choice, folder
-        if list(_renewals(training.learner.phases)) and not posterior.calibrates:
-            raise ConfigError(
-                'phases: labels = "calibrated" needs inputs such as images, and at least '
-                f"{ENOUGH} rows that were held out of the training data; set data.validation, for instance to 0.1"
-            )
 
     def begin(self, step: int) -> None:
         """Before the loop continues at this step of the plan: read the labels that its phases began with."""
@@ -105,6 +101,16 @@ class Renewal:
         if self._training.runtime.is_main:
             self._training.events.emit("data", 0, words=words)
         return changed
+
+
+def check_renewals(config: RunConfig, training: Training) -> None:
+    """Refuse a plan with calibrated labels if they cannot be computed. Every rank takes part."""
+    possible = can_calibrate(training, held_out=config.data.validation > 0)
+    if list(_renewals(config.phases)) and not possible:
+        raise ConfigError(
+            'phases: labels = "calibrated" needs inputs such as images, and at least '
+            f"{ENOUGH} rows that were held out of the training data; set data.validation, for instance to 0.1"
+        )
 
 
 def _renewals(phases: Sequence[Phase]) -> Iterator[int]:
