@@ -1,7 +1,7 @@
 """The policy of ``plan = "auto"``: when correction begins, how many rounds there are, and when to go back.
 
-It decides by agreement with held-out given labels alone. They are as noisy as the others, but equally so in every
-epoch, so a network that agrees with them more is a better one.
+It decides by held-out given labels alone, mostly by agreement with them. They are as noisy as the others, but equally
+so in every epoch, so a network that agrees with them more is a better one.
 
     backbone   The epoch that agrees most is kept. If agreement has fallen by the end of the phase, the network has
                begun to memorise wrong labels: that epoch is restored, and correction begins there.

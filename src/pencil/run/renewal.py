@@ -61,12 +61,15 @@ class Renewal:
         found = self._posterior.calibrated()
         if found is None:
             self._forget(epochs)
-            return self._told("labels stay as they are: the network knows the given ones by heart", None)
+            self._tell("labels stay as they are: the network knows the given ones by heart")
+            return None
         write_start(self._training, found.rows, self._folder, FOLDER.format(epochs))
         self._start(found.rows, rows=True)
         changed, rows = self._changed(), self._training.sampler.num_rows
-        words = f"labels begin anew, calibrated on held-out rows: {changed:,} of {rows:,} differ from the given ones"
-        return self._told(words, changed)
+        self._tell(
+            f"labels begin anew, calibrated on held-out rows: {changed:,} of {rows:,} differ from the given ones"
+        )
+        return changed
 
     def _start(self, start: Start, *, rows: bool) -> None:
         self._training.learner.start_from(start, rows=rows)
@@ -96,11 +99,10 @@ class Renewal:
         differing = (labels.suggested != labels.given).sum().double()
         return int(job.runtime.total(differing[None]))
 
-    def _told(self, words: str, changed: int | None) -> int | None:
-        """Return ``changed``; the main rank reports what the phase begins with."""
+    def _tell(self, words: str) -> None:
+        """Report what the phase begins with; the main rank reports for all."""
         if self._training.runtime.is_main:
             self._training.events.emit("data", 0, words=words)
-        return changed
 
 
 def check_renewals(config: RunConfig, training: Training) -> None:
