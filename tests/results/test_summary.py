@@ -65,6 +65,16 @@ def test_alarms_of_training_and_of_the_end_are_all_listed():
     assert summarize([line(9)], num_rows=10, noise_rate_high=0.3)["alarms"] == []
 
 
+def test_changes_that_were_only_reported_are_judged_by_the_last_estimate():
+    early = alarm_record(Alarm("changes", "too many", "audit"), epoch=3)
+    drift = alarm_record(Alarm("drift", "labels drift", "better features"), epoch=4)
+    for high, expected in ((0.3, [drift]), (0.2, [drift, alarm_record(too_many_changes(3, 10, 0.2))])):
+        assert (
+            summarize([line(9)], num_rows=10, alarms=[early, drift], noise_rate_high=high)["alarms"]
+            == expected
+        )
+
+
 def test_an_alarm_for_people_has_epoch_action_and_remedy():
     record = alarm_record(Alarm("drift", "labels drift", "better features"), "correction was ended", 7)
     assert alarm_sentence(record) == "epoch 7: labels drift; correction was ended. Remedy: better features"

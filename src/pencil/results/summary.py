@@ -11,6 +11,7 @@ from pencil.estimates import Alarm
 
 Metrics = Sequence[Mapping[str, Any]]
 REPORTED = "reported only"
+CHANGES = "changes"  # the alarm that more labels were changed than were wrong
 HALF = 0.5
 LOST = Alarm(
     "metrics",
@@ -34,7 +35,7 @@ def summarize(
         num_rows: The number of examples.
         labels_changed: The number of changed labels, used if there are no metrics.
         alarms: Records of the alarms raised during training.
-        noise_rate_high: The upper bound of the estimated noise rate, if there is one.
+        noise_rate_high: The upper bound of the noise rate by the last estimate, if there is one.
     """
     if not metrics:
         return {
@@ -63,10 +64,13 @@ def summarize(
 def _all_alarms(
     raised: Sequence[Mapping[str, Any]], changed: int, num_rows: int, high: float | None
 ) -> list[dict[str, Any]]:
-    """The alarms of training, and whether too many labels were changed in the end."""
-    records = [dict(record) for record in raised]
+    """The alarms of training, and whether too many labels were changed in the end.
+
+    An epoch's alarm about changes to which nothing was done is left out: the estimate may be a better one now.
+    """
+    records = [dict(each) for each in raised if each["name"] != CHANGES or each["action"] != REPORTED]
     late = too_many_changes(changed, num_rows, high)
-    if late is not None and all(record["name"] != late.name for record in records):
+    if late is not None and all(record["name"] != CHANGES for record in records):
         records.append(alarm_record(late))
     return records
 
@@ -99,7 +103,7 @@ def too_many_changes(changed: int, num_rows: int, high: float | None) -> Alarm |
             "and are changed now"
         )
     return Alarm(
-        "changes",
+        CHANGES,
         words,
         "use the labels with verdict relabel instead of all changed ones, and check a sample (pencil audit RUN); "
         "better features or a smaller method.label_rate change fewer labels",

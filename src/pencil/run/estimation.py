@@ -62,14 +62,16 @@ class Estimation:
         calibrated = self.posterior.calibrated()
         if calibrated is not None:
             self._write(calibrated)
+            if self._training.watches:
+                self._tell_alarms(calibrated.noise)  # the summary's last alarm is judged by what is known now
         elif self.posterior.from_inputs or not self._is_written_for_all():
             self._write(self._found or self.posterior.found())
 
     def _tell_alarms(self, noise: NoiseEstimate | Estimates, posterior: Posterior | None = None) -> None:
-        """Nothing if the estimate cannot be trusted."""
-        if not noise.alarms:
-            self._training.noise_rate = (noise.rate.value, noise.rate.high)
-            self._training.posterior = None if posterior is None else posterior.rows.gather
+        """None if the estimate cannot be trusted."""
+        trusted = not noise.alarms
+        self._training.noise_rate = (noise.rate.value, noise.rate.high) if trusted else None
+        self._training.posterior = posterior.rows.gather if trusted and posterior is not None else None
 
     def _is_written_for_all(self) -> bool:
         runtime = self._training.runtime
