@@ -10,6 +10,7 @@ from torch.nn.functional import one_hot
 
 from pencil.estimates import fit_held_out, left_out_likelihood
 from pencil.estimates.held_out import WIDEST
+from pencil.estimates.relabel import RelabelCounts
 
 CLASSES, RATE, HELD, ROWS = 5, 0.3, 2000, 6000
 
@@ -105,10 +106,10 @@ def test_a_row_is_its_equation(seed, lean):
         torch.testing.assert_close(got.double(), wanted, atol=1e-4, rtol=0)
 
 
-def circular(rows, seed):
-    """Log f, true classes and given ones, of which 40 % are the next class."""
-    scores, true, _ = drawn(rows, seed, sharp=4.0)
-    wrong = torch.rand(rows, generator=torch.Generator().manual_seed(seed)) < 0.4
+def circular(rows, seed, sharp=4.0, share=0.4):
+    """Log f, true classes and given ones, of which this share are the next class."""
+    scores, true, _ = drawn(rows, seed, sharp)
+    wrong = torch.rand(rows, generator=torch.Generator().manual_seed(seed)) < share
     return scores, true, torch.where(wrong, (true + 1) % CLASSES, true)
 
 
@@ -116,13 +117,28 @@ def test_errors_between_particular_classes_are_found_by_pairs():
     scores, true, labels = circular(ROWS, 3)
     held = circular(3 * HELD, 4)[::2]
     found = fit_held_out(batches(scores), labels, held)
-    assert found.sure == 0.85  # no label is replaced
     assert found.noise.rate.value == pytest.approx(0.4, abs=0.03)
     torch.testing.assert_close(
         found.likely.exp(), 0.6 * torch.eye(CLASSES) + 0.4 * torch.eye(CLASSES).roll(1, 1), atol=0.06, rtol=0
     )
     right = float((found.posterior(scores, labels).argmax(1) == true).float().mean())
     assert right > float((scores.argmax(1) == true).float().mean())
+
+
+@pytest.mark.parametrize(
+    ("noise", "alarms", "sure"), [((4.0, 0.4), [], 0.96), ((2.0, 0.2), ["hard rows"], 0.85)]
+)
+def test_labels_are_replaced_by_pairs_unless_there_is_an_alarm(noise, alarms, sure):
+    scores, true, labels = circular(ROWS, 3, *noise)
+    found = fit_held_out(batches(scores), labels, circular(3 * HELD, 4, *noise)[::2])
+    assert found.prior.any()  # the matrix is used
+    assert ([alarm.name for alarm in found.noise.alarms], found.sure) == (alarms, sure)
+    best, suggested = found.posterior(scores, labels).max(1)
+    counts = RelabelCounts(CLASSES)
+    counts.add(labels, best, suggested != labels)
+    replaced = (suggested != labels) & (best >= counts.thresholds(0.1, 0.25)[labels])
+    assert bool(replaced.any()) == (not alarms)
+    assert int((suggested != true)[replaced].sum()) <= 0.1 * int(replaced.sum())
 
 
 def test_without_proof_wrong_labels_fall_on_all_classes_alike(held_out, rows):

@@ -9,8 +9,7 @@ network's probabilities,
    better (``left_out``): by one standard error if ``structure`` has raised an alarm, otherwise by three.
 2. On training rows, the given class loses δ from b log f. With this δ, p_wrong has the same mean as on held-out rows.
 3. q_c ∝ f_c^b e^(a_c − δ [c = g]) P(g | c). 4 % of the probability of other classes than g is spread evenly over them,
-   15 % if π is uncertain, with a matrix or after an alarm. The estimates are sums of q over the training rows, as in
-   ``fit``.
+   15 % if π is uncertain or after an alarm. The estimates are sums of q over the training rows, as in ``fit``.
 
 Legend: M held-out rows of this rank, N training rows of this rank, B rows of a batch, C classes, g the given class.
 """
@@ -147,13 +146,14 @@ def _proof(*, alarm: bool) -> float:
 
 def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) -> Calibrated:
     """Before training rows are seen: one rate for all classes, or the matrix if left-out labels confirm it."""
+    sure = NETWORK if found.error <= UNSURE and not alarm else SURE
     matrix = confirmed_matrix(evidence, found, total, errors=_proof(alarm=alarm))
     if matrix is None:
-        classes, sure = len(evidence.prior), NETWORK if found.error <= UNSURE and not alarm else SURE
+        classes = len(evidence.prior)
         likely = matrix_of(torch.tensor(found.rate), None, classes).log()
         return Calibrated(found, torch.zeros(classes), likely, 0.0, sure, UNKNOWN)
     read = replace(found, weights=(matrix.sharpness, found.weights[1]))
-    return Calibrated(read, matrix.prior, matrix.matrix.log(), 0.0, SURE, UNKNOWN)
+    return Calibrated(read, matrix.prior, matrix.matrix.log(), 0.0, sure, UNKNOWN)
 
 
 def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tuple[Tensor, Tensor]:
