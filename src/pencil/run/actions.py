@@ -1,21 +1,16 @@
-"""Train or resume a run: lock its folder, build its objects, and write its results."""
+"""Train or resume a run: lock its folder, build its objects, and run the loop."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import Literal
 
 from pencil.config import RunConfig
-from pencil.data import known_keys
 from pencil.engine import (
     Event,
     JsonLines,
@@ -28,22 +23,17 @@ from pencil.engine import (
     Training,
     WeightsAndBiases,
     is_lost_rank,
-    read_metrics,
-    whole_weights,
 )
 from pencil.errors import PencilError, RunError
 from pencil.machine import fault_of
-from pencil.results import save_labels, save_model, summarize
 from pencil.run.build import build_runtime, build_training
 from pencil.run.code import Trust, check_code, code_in
 from pencil.run.directory import JOB, RunDirectory
 from pencil.run.embedding import with_features
 from pencil.run.estimation import Estimation
-from pencil.run.label_table import rows_to_keep
+from pencil.run.finishing import leave_all
 from pencil.run.lock import locked
 from pencil.run.method import load_method
-from pencil.run.neighbours import leave_neighbours
-from pencil.run.network import model_card
 from pencil.run.noise import describe_noise
 from pencil.run.own_data import check_same_encoder, data_fingerprint, own_examples
 from pencil.run.renewal import Renewal, check_renewals
@@ -52,7 +42,6 @@ from pencil.run.sources import Prepared, describe_data
 from pencil.run.start import StartOfTraining
 
 AFTER_RESTART_SECONDS = 30.0  # under torchrun: time for the replaced process to end
-SKIPPED_LISTED = 1000  # skipped rows listed in the summary, which counts all
 
 
 def train(
@@ -170,15 +159,7 @@ def _carry_on(
     finally:
         training.events.close()
     if finished:
-        _leave_labels(config, directory, training)
-        estimation.finish()
-        weights = whole_weights(training.model)
-        training.runtime.barrier()  # all label files are written before the run counts as finished
-        if is_main:
-            if config.neighbours:
-                leave_neighbours(directory, prepared)
-            _leave_results(config, directory, prepared, loop, weights)
-        training.runtime.barrier()  # every rank sees a finished run
+        leave_all(config, directory, prepared, loop, estimation)
     return directory
 
 
@@ -269,46 +250,3 @@ def _writers(config: RunConfig, directory: RunDirectory, step: int) -> list[List
     if config.train.wandb:
         writers.append(WeightsAndBiases(directory.path, config.table()))
     return writers
-
-
-def _leave_labels(config: RunConfig, directory: RunDirectory, training: Training) -> None:
-    """Write the rows that this rank owns."""
-    if training.runtime.is_main:
-        shutil.rmtree(
-            directory.labels, ignore_errors=True
-        )  # files of an earlier attempt with another number of ranks
-    training.runtime.barrier()
-    mine, rows = training.train, rows_to_keep(config, training.learner, directory.path)
-    rank, content = training.runtime.rank, known_keys(mine.inputs)
-    save_labels(directory.path, training.indices, mine.labels, rows, mine.ids, rank, content=content)
-
-
-def _leave_results(
-    config: RunConfig,
-    directory: RunDirectory,
-    prepared: Prepared,
-    loop: Loop,
-    weights: dict[str, Tensor],
-) -> None:
-    train, training = prepared.train, loop.training
-    save_model(directory.path, weights, model_card(config, train, training.preparation))
-    metrics = read_metrics(directory.metrics)
-    changed = int(loop.progress.changed)
-    high = None if training.noise_rate is None else training.noise_rate[1]
-    summary = summarize(
-        metrics, num_rows=len(train), labels_changed=changed, alarms=loop.alarms, noise_rate_high=high
-    )
-    method = {"method": config.method.name, "learns_labels": training.learner.method.learns_labels}
-    choices = {"choices": loop.choices} if loop.choices else {}
-    directory.write_summary({**method, **summary, **choices, **_skipped(prepared)})
-
-
-def _skipped(prepared: Prepared) -> dict[str, Any]:
-    """The skipped shards with their rows, and skipped rows with their problems."""
-    result: dict[str, Any] = {}
-    if prepared.skipped:
-        result["skipped_shards"] = dict(prepared.skipped)
-    if prepared.skipped_rows:
-        result["skipped_rows"] = dict(itertools.islice(prepared.skipped_rows.items(), SKIPPED_LISTED))
-        result["skipped_rows_count"] = len(prepared.skipped_rows)
-    return result
