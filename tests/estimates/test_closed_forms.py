@@ -7,7 +7,7 @@ from pencil.estimates import fit
 from pencil.estimates.likelihood import Evidence, _part_sums, fit_map, log_noise, read_out
 from pencil.estimates.noise import less_sure
 from pencil.estimates.prototypes import Prototypes
-from pencil.estimates.structure import anchors, far_share, spreading
+from pencil.estimates.structure import Round, anchors, far_share, spreading
 from pencil.estimates.whitening import fit_whitening
 
 ROWS, CLASSES = 40, 3
@@ -49,6 +49,23 @@ def test_similarities_are_those_of_prototypes_without_the_row():
         sums = labels[others].T @ centred[others]
         expected = torch.nn.functional.cosine_similarity(sums, centred[row][None], dim=1)
         assert torch.allclose(similar[row], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("rate", [torch.tensor(0.3), torch.tensor([0.1, 0.4, 0.6])])
+@pytest.mark.parametrize("spread", [None, torch.full((CLASSES, CLASSES), 0.5).log()])
+def test_labels_after_a_round_are_its_equation(rate, spread):
+    features, given = rows()
+    directions = torch.nn.functional.normalize(features, dim=1)
+    own = torch.nn.functional.one_hot(given, CLASSES).float()
+    prototypes = Prototypes.of((own.T @ directions).double(), own.sum(0).double())
+    prior, tilt = torch.tensor([0.2, -0.1, 0.0]), torch.tensor([0.0, 0.5, -0.3])
+    found = Round(prototypes, 5.0, rate, spread, prior, tilt).labels(directions, own, given)
+    rates = rate.expand(CLASSES)
+    for row in range(ROWS):
+        noise = torch.where(torch.arange(CLASSES) == given[row], 1 - rates, rates / 2)
+        chances = (5.0 * prototypes.similarities(directions, own)[row] + prior + tilt).exp() * noise
+        torch.testing.assert_close(found[row], chances / chances.sum())
+    assert torch.equal(own, torch.nn.functional.one_hot(given, CLASSES).float())
 
 
 def test_the_only_row_of_a_class_is_not_similar_to_itself():

@@ -28,7 +28,7 @@ from pencil.estimates.prototypes import mapped
 from pencil.estimates.whitening import Total
 
 STEPS = 20
-CELLS = 2**20  # entries of (rows, classes) at a time
+CELLS = 2**18  # entries of (rows, classes) at a time: more of them would not stay in the processor's cache
 START = (8.0, 2.0, -2.0)
 _BOUNDS = (-9.0, 4.0)  # of η: a rate from 0.0001 to 0.98
 _GRID = 200
@@ -119,6 +119,14 @@ def log_noise(given: Tensor, num_classes: int, rate: Tensor, spread: Tensor | No
         other = torch.log(rate) + spread[:, given].T
     right = torch.log1p(-rate).expand(num_classes)[given]
     return other.scatter(1, given[:, None], right[:, None])
+
+
+def add_log_noise(scores: Tensor, given: Tensor, rate: Tensor, spread: Tensor | None) -> Tensor:
+    """Add log P(given | c) to scores (B, C) in place, without what is the same for all classes of a row."""
+    if spread is not None or rate.dim():
+        return scores.add_(log_noise(given, scores.shape[1], rate, spread))
+    more = torch.log1p(-rate) - torch.log(rate / max(scores.shape[1] - 1, 1))
+    return scores.scatter_add_(1, given[:, None], more.expand(len(given), 1))
 
 
 @dataclass(frozen=True)

@@ -46,15 +46,18 @@ class Prototypes:
         return cls(centre.float(), (sums - counts[:, None] * centre).float(), shares.log().float())
 
     def similarities(self, directions: Tensor, own: Tensor) -> Tensor:
-        """Return z (B, C) of rows with directions a (B, R), whose own labels are y (B, C)."""
+        """Return z (B, C) of rows with directions a (B, R), whose own labels are y (B, C).
+
+        Steps are made in place: with many classes, new tensors would take more time than the arithmetic.
+        """
         rows = directions - self.centre
         length = rows.square().sum(1, keepdim=True)
         product = rows @ self.sums.T
-        whole = self.sums.square().sum(1)
-        rest = whole - 2 * own * product + own.square() * length
-        there = (rest > _LEAST * (whole + own.square() * length)) & (length > 0)
-        cosine = (product - own * length) / (rest.clamp_min(0) * length).sqrt().clamp_min(1e-30)
-        return torch.where(there, cosine, 0.0).clamp(-1, 1)
+        whole, own_part = self.sums.square().sum(1), own * length
+        rest = (2 * product).sub_(own_part).mul_(own).neg_().add_(whole)
+        nothing = (rest <= (own * own_part).add_(whole).mul_(_LEAST)) | (length <= 0)
+        lengths = rest.clamp_min_(0).mul_(length).sqrt_().clamp_min_(1e-30)
+        return product.sub_(own_part).div_(lengths).clamp_(-1, 1).masked_fill_(nothing, 0.0)
 
 
 _NO_SHARE = 1e-12

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from pencil.estimates.likelihood import log_noise
+from pencil.estimates.likelihood import CELLS, log_noise
 from pencil.estimates.whitening import Total
 
 TURNS, STEPS, CLOSE = 12, 8, 1e-3
-CELLS = 2**17  # entries of (rows, classes) at a time
 
 
 def likeliest(

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from pencil.estimates.likelihood import log_noise
+from pencil.estimates.likelihood import add_log_noise, log_noise
 from pencil.estimates.prototypes import Prototypes
 from pencil.estimates.sharpness import likeliest, sharpness_of, tilt_to
 from pencil.estimates.whitening import Total
@@ -148,12 +148,15 @@ class Round:
 
     def labels(self, directions: Tensor, own: Tensor, given: Tensor) -> Tensor:
         """Return y (B, C) after the round, from y before it."""
-        return (self.read(directions, own) + self.log_noise(given) + self.tilt).softmax(1)
+        scores = self._scores(directions, own, self.prior + self.tilt)
+        return add_log_noise(scores, given, self.rate, self.spread).softmax(1)
 
     def read(self, directions: Tensor, own: Tensor) -> Tensor:
         """Return log f (B, C) of rows whose labels before the round are y (B, C)."""
-        scores = self.sharpness * self.prototypes.similarities(directions, own)
-        return (scores + self.prior).log_softmax(1)
+        return self._scores(directions, own, self.prior).log_softmax(1)
+
+    def _scores(self, directions: Tensor, own: Tensor, prior: Tensor) -> Tensor:
+        return self.prototypes.similarities(directions, own).mul_(self.sharpness).add_(prior)
 
     def log_noise(self, given: Tensor) -> Tensor:
         """Return log P(given | c) (B, C)."""
