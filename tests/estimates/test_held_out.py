@@ -118,6 +118,8 @@ def test_errors_between_particular_classes_are_found_by_pairs():
     held = circular(3 * HELD, 4)[::2]
     found = fit_held_out(batches(scores), labels, held)
     assert found.noise.rate.value == pytest.approx(0.4, abs=0.03)
+    wrong = float((labels != true).float().mean())
+    assert found.noise.rate.low < wrong < found.noise.rate.high < found.noise.rate.low + 0.15
     torch.testing.assert_close(
         found.likely.exp(), 0.6 * torch.eye(CLASSES) + 0.4 * torch.eye(CLASSES).roll(1, 1), atol=0.06, rtol=0
     )

@@ -41,7 +41,18 @@ def test_errors_between_two_classes_are_confirmed():
     found = confirmed(*pairs(ROWS))
     wanted = torch.eye(CLASSES)
     wanted[:2, :2] = torch.tensor([[0.6, 0.4], [0.4, 0.6]])
-    torch.testing.assert_close(found.matrix, wanted, atol=0.08, rtol=0)
+    torch.testing.assert_close(found.matrix.matrix, wanted, atol=0.08, rtol=0)
+
+
+def test_the_noise_rate_has_its_standard_error():
+    found, missed = [], []
+    for seed in range(12):
+        similar, given = pairs(ROWS, seed)
+        found.append(confirmed(similar, given))
+        missed.append(found[-1].rate - float((given != similarities(ROWS, seed)[1]).double().mean()))
+    errors = torch.tensor([each.error for each in found])
+    assert 0.5 < float(errors.mean() / torch.tensor(missed).square().mean().sqrt()) < 1.7
+    assert int((torch.tensor(missed).abs() > 3 * errors).sum()) == 0
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])
@@ -54,7 +65,7 @@ def test_errors_that_fall_on_all_classes_alike_are_not(rate, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_right_labels_are_not_taken_for_errors(seed):
     found = confirmed(*similarities(ROWS, seed))
-    assert found is None or float(found.matrix.diagonal().min()) > 0.98
+    assert found is None or float(found.matrix.matrix.diagonal().min()) > 0.98
 
 
 def test_a_few_rows_confirm_nothing():
@@ -76,8 +87,9 @@ def test_ranks_confirm_what_one_process_does(ranks):
     whole = confirmed(similar, given)
     several = on_ranks(parts, CLASSES, lambda passes, own, _, total: confirmed(rows_of(passes), own, total))
     for found in several:
-        torch.testing.assert_close(found.matrix, whole.matrix, atol=1e-4, rtol=0)
-        assert found.sharpness == pytest.approx(whole.sharpness, rel=1e-3)
+        torch.testing.assert_close(found.matrix.matrix, whole.matrix.matrix, atol=1e-4, rtol=0)
+        assert found.matrix.sharpness == pytest.approx(whole.matrix.sharpness, rel=1e-3)
+        assert (found.rate, found.error) == pytest.approx((whole.rate, whole.error), abs=1e-4)
 
 
 def rows_of(passes):

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from pencil.estimates.fit import UNKNOWN, fit_tested
-from pencil.estimates.left_out import compared, confirmed_matrix
+from pencil.estimates.left_out import Confirmed, compared, confirmed_matrix
 from pencil.estimates.likelihood import Evidence, Map
 from pencil.estimates.matrix import matrix_of
-from pencil.estimates.noise import SURE, NoiseEstimate, Tally, less_sure
+from pencil.estimates.noise import SURE, WIDTH, NoiseEstimate, Tally, less_sure
 from pencil.estimates.rows import in_parts, stride_of
 from pencil.estimates.structure import Anchors
 from pencil.estimates.whitening import Passes, Total
@@ -146,14 +146,26 @@ def _proof(*, alarm: bool) -> float:
 
 def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) -> Calibrated:
     """Before training rows are seen: one rate for all classes, or the matrix if left-out labels confirm it."""
-    sure = NETWORK if found.error <= UNSURE and not alarm else SURE
-    matrix = confirmed_matrix(evidence, found, total, errors=_proof(alarm=alarm))
-    if matrix is None:
+    confirmed = confirmed_matrix(evidence, found, total, errors=_proof(alarm=alarm))
+    if confirmed is None:
         classes = len(evidence.prior)
         likely = matrix_of(torch.tensor(found.rate), None, classes).log()
-        return Calibrated(found, torch.zeros(classes), likely, 0.0, sure, UNKNOWN)
-    read = replace(found, weights=(matrix.sharpness, found.weights[1]))
-    return Calibrated(read, matrix.prior, matrix.matrix.log(), 0.0, sure, UNKNOWN)
+        return Calibrated(found, torch.zeros(classes), likely, 0.0, _sure(found, alarm=alarm), UNKNOWN)
+    read = _by_matrix(confirmed, found)
+    matrix = confirmed.matrix
+    return Calibrated(read, matrix.prior, matrix.matrix.log(), 0.0, _sure(read, alarm=alarm), UNKNOWN)
+
+
+def _by_matrix(confirmed: Confirmed, plain: Map) -> Map:
+    """The noise rate by the matrix instead of one rate for all classes."""
+    matrix, rate, error = confirmed
+    low, high = max(rate - WIDTH * error, 0.0), min(rate + WIDTH * error, 1.0)
+    weights = (matrix.sharpness, plain.weights[1])
+    return replace(plain, weights=weights, rate=rate, error=error, low=low, high=high)
+
+
+def _sure(found: Map, *, alarm: bool) -> float:
+    return NETWORK if found.error <= UNSURE and not alarm else SURE
 
 
 def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,8 @@
 
 The whole matrix has C (C − 1) numbers and always explains the labels it was fitted to better than one rate for all. So
 the rows are divided into ten parts. One rate and the matrix are both fitted to nine parts, and compared by the
-likelihood of the given labels of the tenth, in turn. The matrix is used if it is better by some standard errors.
+likelihood of the given labels of the tenth, in turn. The matrix is used if it is better by some standard errors. The
+standard error of its noise rate is the jackknife's, from how far the rates of the ten fits differ.
 
 A row's part comes from its content, so that it is the same on any number of ranks.
 
@@ -35,11 +36,21 @@ class Comparison(NamedTuple):
         gain: By the matrix, above that by one rate.
         error: The standard error of the gain.
         likelihood: By the matrix.
+        rate_error: The standard error of the noise rate by the matrix.
     """
 
     gain: float
     error: float
     likelihood: float
+    rate_error: float
+
+
+class Confirmed(NamedTuple):
+    """A matrix that left-out labels confirm, the share of wrong labels by it, and the standard error of this share."""
+
+    matrix: WholeMatrix
+    rate: float
+    error: float
 
 
 def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
@@ -48,17 +59,21 @@ def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
     if float(total(torch.tensor([float(len(rows.given))]).double())[0]) < PSEUDO * classes:
         return None
     parts = part_of(rows.similarities)
-    found = torch.zeros(2, len(rows.given), dtype=torch.float64)
+    found, rates = torch.zeros(2, len(rows.given), dtype=torch.float64), []
     for part in range(PARTS):
         here, others = _rows(rows, parts == part), _rows(rows, parts != part)
         one = fit_map(others, total, start=_start(plain))
         alike = WholeMatrix(_uniform(one, classes), torch.zeros(classes), one.weights[0])
         fits = (_fitted(others, one, total), alike)
         found[:, parts == part] = torch.stack([_likelihoods(each, here) for each in fits])
-    return Comparison(*mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0])
+        rates.append(_rate(fits[0], others, total))
+    spread = torch.tensor(rates, dtype=torch.float64).var(correction=0) * (PARTS - 1)
+    return Comparison(
+        *mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0], float(spread.sqrt())
+    )
 
 
-def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float) -> WholeMatrix | None:
+def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float) -> Confirmed | None:
     """The matrix fitted to all rows; None if left-out labels do not confirm it, or if there are few rows.
 
     Args:
@@ -70,7 +85,9 @@ def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float
     found = compared(evidence, plain, total)
     if found is None or found.gain <= errors * found.error:
         return None
-    return _fitted(_some(evidence, total), plain, total)
+    rows = _some(evidence, total)
+    matrix = _fitted(rows, plain, total)
+    return Confirmed(matrix, _rate(matrix, rows, total), found.rate_error)
 
 
 def part_of(similarities: Tensor) -> Tensor:
@@ -93,8 +110,19 @@ def _start(plain: Map) -> tuple[float, float, float]:
 
 def _likelihoods(found: WholeMatrix, rows: Evidence) -> Tensor:
     """The log-likelihood (M,) of each given label."""
+    return _joint(found, rows).logsumexp(1).double()
+
+
+def _rate(found: WholeMatrix, rows: Evidence, total: Total) -> float:
+    """The mean probability over rows of all ranks that the given label is wrong."""
+    right = _joint(found, rows).softmax(1).gather(1, rows.given[:, None])[:, 0]
+    return mean_and_error(1 - right.double(), total)[0]
+
+
+def _joint(found: WholeMatrix, rows: Evidence) -> Tensor:
+    """Log P(c, given) (M, C)."""
     read = (found.sharpness * rows.similarities + found.prior).log_softmax(1)
-    return (read + found.matrix.log()[:, rows.given].T).logsumexp(1).double()
+    return read + found.matrix.log()[:, rows.given].T
 
 
 def _some(evidence: Evidence, total: Total) -> Evidence:
