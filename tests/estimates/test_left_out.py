@@ -44,15 +44,29 @@ def test_errors_between_two_classes_are_confirmed():
     torch.testing.assert_close(found.matrix.matrix, wanted, atol=0.08, rtol=0)
 
 
-def test_the_noise_rate_has_its_standard_error():
-    found, missed = [], []
-    for seed in range(12):
-        similar, given = pairs(ROWS, seed)
-        found.append(confirmed(similar, given))
-        missed.append(found[-1].rate - float((given != similarities(ROWS, seed)[1]).double().mean()))
-    errors = torch.tensor([each.error for each in found])
+@pytest.fixture(scope="module")
+def twelve():
+    """Confirmed matrices of twelve samples, with given and true classes."""
+    samples = [(*pairs(ROWS, seed), similarities(ROWS, seed)[1]) for seed in range(12)]
+    return [(confirmed(similar, given), given, true) for similar, given, true in samples]
+
+
+def test_the_noise_rate_has_its_standard_error(twelve):
+    missed = [found.rate - float((given != true).double().mean()) for found, given, true in twelve]
+    errors = torch.tensor([found.error for found, _, _ in twelve])
     assert 0.5 < float(errors.mean() / torch.tensor(missed).square().mean().sqrt()) < 1.7
     assert int((torch.tensor(missed).abs() > 3 * errors).sum()) == 0
+
+
+def test_the_noise_of_a_pair_is_within_its_bounds(twelve):
+    wanted = torch.zeros(CLASSES, CLASSES)
+    wanted[0, 1] = wanted[1, 0] = 0.4
+    low, high = (torch.stack([getattr(found, end) for found, _, _ in twelve]) for end in ("low", "high"))
+    inside, pair = (low <= wanted) & (wanted <= high), ~torch.eye(CLASSES, dtype=torch.bool)
+    assert float(inside[:, pair].float().mean()) >= 0.95
+    assert float(inside[:, wanted > 0].float().mean()) >= 0.9
+    assert float((high - low)[:, wanted > 0].max()) < 0.25
+    assert float(high[:, pair & (wanted == 0)].mean()) < 0.05
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])
@@ -90,6 +104,7 @@ def test_ranks_confirm_what_one_process_does(ranks):
         torch.testing.assert_close(found.matrix.matrix, whole.matrix.matrix, atol=1e-4, rtol=0)
         assert found.matrix.sharpness == pytest.approx(whole.matrix.sharpness, rel=1e-3)
         assert (found.rate, found.error) == pytest.approx((whole.rate, whole.error), abs=1e-4)
+        torch.testing.assert_close((found.low, found.high), (whole.low, whole.high), atol=1e-3, rtol=0)
 
 
 def rows_of(passes):

@@ -9,7 +9,8 @@ network's probabilities,
    better (``left_out``): by one standard error if ``structure`` has raised an alarm, otherwise by three.
 2. On training rows, the given class loses δ from b log f. With this δ, p_wrong has the same mean as on held-out rows.
 3. q_c ∝ f_c^b e^(a_c − δ [c = g]) P(g | c). 4 % of the probability of other classes than g is spread evenly over them,
-   15 % if π is uncertain or after an alarm. The estimates are sums of q over the training rows, as in ``fit``.
+   15 % if π is uncertain or after an alarm. The estimates are sums of q over the training rows, as in ``fit``, but the
+   matrix is the fitted one.
 
 Legend: M held-out rows of this rank, N training rows of this rank, B rows of a batch, C classes, g the given class.
 """
@@ -54,6 +55,7 @@ class Calibrated:
         likely: (C, C) log P(given | c), c in rows.
         lean: δ, how far the network leans towards the given label of a row because it has learned it.
         sure: The share of the probability of other classes than the given one that is not spread over them.
+        pairs: The matrix with the bounds of its entries, if it is used.
         noise: The estimated noise of the training rows.
     """
 
@@ -62,6 +64,7 @@ class Calibrated:
     likely: Tensor
     lean: float
     sure: float
+    pairs: Confirmed | None
     noise: NoiseEstimate
 
     @property
@@ -111,7 +114,8 @@ def fit_held_out(
     for places, some in passes():
         for part, rows in zip(in_parts(places, classes), in_parts(some, classes), strict=True):
             tally.add(fitted.posterior(rows, given[part]), given[part], known[part])
-    return replace(fitted, noise=tally.noise(fitted.map, test, total, alarm=alarm))
+    noise = tally.noise(fitted.map, test, total, alarm=alarm)
+    return replace(fitted, noise=noise if fitted.pairs is None else _with_pairs(noise, fitted.pairs))
 
 
 def left_out_likelihood(
@@ -150,18 +154,23 @@ def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) ->
     if confirmed is None:
         classes = len(evidence.prior)
         likely = matrix_of(torch.tensor(found.rate), None, classes).log()
-        return Calibrated(found, torch.zeros(classes), likely, 0.0, _sure(found, alarm=alarm), UNKNOWN)
+        return Calibrated(found, torch.zeros(classes), likely, 0.0, _sure(found, alarm=alarm), None, UNKNOWN)
     read = _by_matrix(confirmed, found)
-    matrix = confirmed.matrix
-    return Calibrated(read, matrix.prior, matrix.matrix.log(), 0.0, _sure(read, alarm=alarm), UNKNOWN)
+    prior, likely = confirmed.matrix.prior, confirmed.matrix.matrix.log()
+    return Calibrated(read, prior, likely, 0.0, _sure(read, alarm=alarm), confirmed, UNKNOWN)
 
 
 def _by_matrix(confirmed: Confirmed, plain: Map) -> Map:
     """The noise rate by the matrix instead of one rate for all classes."""
-    matrix, rate, error = confirmed
+    rate, error = confirmed.rate, confirmed.error
     low, high = max(rate - WIDTH * error, 0.0), min(rate + WIDTH * error, 1.0)
-    weights = (matrix.sharpness, plain.weights[1])
+    weights = (confirmed.matrix.sharpness, plain.weights[1])
     return replace(plain, weights=weights, rate=rate, error=error, low=low, high=high)
+
+
+def _with_pairs(noise: NoiseEstimate, pairs: Confirmed) -> NoiseEstimate:
+    """The noise of every pair as it was fitted: sums of q have it blurred by what is spread over other classes."""
+    return replace(noise, matrix=pairs.matrix.matrix, matrix_low=pairs.low, matrix_high=pairs.high)
 
 
 def _sure(found: Map, *, alarm: bool) -> float:

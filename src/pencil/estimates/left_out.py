@@ -20,6 +20,7 @@ from torch import Tensor
 
 from pencil.estimates.likelihood import Evidence, Map, fit_map
 from pencil.estimates.matrix import PSEUDO, WholeMatrix, matrix_of, whole_matrix
+from pencil.estimates.noise import WIDTH, bounds
 from pencil.estimates.rows import content, mean_and_error, stride_of
 from pencil.estimates.whitening import Total
 
@@ -36,21 +37,33 @@ class Comparison(NamedTuple):
         gain: By the matrix, above that by one rate.
         error: The standard error of the gain.
         likelihood: By the matrix.
-        rate_error: The standard error of the noise rate by the matrix.
+        rate_error: () the standard error of the noise rate by the matrix.
+        matrix_error: (C, C) those of its entries.
     """
 
     gain: float
     error: float
     likelihood: float
-    rate_error: float
+    rate_error: Tensor
+    matrix_error: Tensor
 
 
 class Confirmed(NamedTuple):
-    """A matrix that left-out labels confirm, the share of wrong labels by it, and the standard error of this share."""
+    """A matrix that left-out labels confirm.
+
+    Attributes:
+        matrix: The matrix.
+        rate: The share of wrong labels by it.
+        error: The standard error of this share.
+        low: (C, C) lower bounds of the entries.
+        high: (C, C) upper bounds.
+    """
 
     matrix: WholeMatrix
     rate: float
     error: float
+    low: Tensor
+    high: Tensor
 
 
 def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
@@ -59,18 +72,18 @@ def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
     if float(total(torch.tensor([float(len(rows.given))]).double())[0]) < PSEUDO * classes:
         return None
     parts = part_of(rows.similarities)
-    found, rates = torch.zeros(2, len(rows.given), dtype=torch.float64), []
+    found = torch.zeros(2, len(rows.given), dtype=torch.float64)
+    rates, matrices = [], []
     for part in range(PARTS):
         here, others = _rows(rows, parts == part), _rows(rows, parts != part)
         one = fit_map(others, total, start=_start(plain))
         alike = WholeMatrix(_uniform(one, classes), torch.zeros(classes), one.weights[0])
         fits = (_fitted(others, one, total), alike)
         found[:, parts == part] = torch.stack([_likelihoods(each, here) for each in fits])
-        rates.append(_rate(fits[0], others, total))
-    spread = torch.tensor(rates, dtype=torch.float64).var(correction=0) * (PARTS - 1)
-    return Comparison(
-        *mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0], float(spread.sqrt())
-    )
+        rates.append(1 - _right(fits[0], others, total))
+        matrices.append(fits[0].matrix.double())
+    gain, likelihood = mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0]
+    return Comparison(*gain, likelihood, _jackknife(rates), _jackknife(matrices))
 
 
 def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float) -> Confirmed | None:
@@ -87,7 +100,10 @@ def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float
         return None
     rows = _some(evidence, total)
     matrix = _fitted(rows, plain, total)
-    return Confirmed(matrix, _rate(matrix, rows, total), found.rate_error)
+    counts = total(_posterior(matrix, rows).sum(0).double())[:, None]
+    low, high = _bounds(matrix.matrix.double(), counts, found.matrix_error)
+    rate = float(1 - _right(matrix, rows, total))
+    return Confirmed(matrix, rate, float(found.rate_error), low.float(), high.float())
 
 
 def part_of(similarities: Tensor) -> Tensor:
@@ -113,10 +129,31 @@ def _likelihoods(found: WholeMatrix, rows: Evidence) -> Tensor:
     return _joint(found, rows).logsumexp(1).double()
 
 
-def _rate(found: WholeMatrix, rows: Evidence, total: Total) -> float:
-    """The mean probability over rows of all ranks that the given label is wrong."""
-    right = _joint(found, rows).softmax(1).gather(1, rows.given[:, None])[:, 0]
-    return mean_and_error(1 - right.double(), total)[0]
+def _jackknife(fits: list[Tensor]) -> Tensor:
+    """The standard error of an estimate, from fits that leave out one part each."""
+    return (torch.stack(fits).var(0, correction=0) * (PARTS - 1)).sqrt()
+
+
+def _bounds(share: Tensor, rows: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+    """95 % intervals of shares (C, C) of about ``rows`` (C, 1) rows each, with a further standard error (C, C).
+
+    Upwards the part of the rows is Wilson's. Downwards it is the normal one, which reaches 0 for fewer than four rows:
+    EM never estimates 0.
+    """
+    up = bounds(share, rows)[1] - share
+    down = WIDTH * (share * (1 - share) / rows).sqrt()
+    low, high = (torch.hypot(part, WIDTH * error) for part in (down, up))
+    return (share - low).clamp_min(0), (share + high).clamp_max(1)
+
+
+def _right(found: WholeMatrix, rows: Evidence, total: Total) -> Tensor:
+    """() the mean probability over rows of all ranks that the given label is right."""
+    right = _posterior(found, rows).gather(1, rows.given[:, None])[:, 0]
+    return torch.tensor(mean_and_error(right.double(), total)[0], dtype=torch.float64)
+
+
+def _posterior(found: WholeMatrix, rows: Evidence) -> Tensor:
+    return _joint(found, rows).softmax(1)
 
 
 def _joint(found: WholeMatrix, rows: Evidence) -> Tensor:

@@ -112,7 +112,7 @@ class Tally:
         if alarm:
             rate, per_class, error = (_widened(each, test.disagreeing) for each in (rate, per_class, error))
         matrix = _matrix(joint)
-        low, high = _bounds(matrix, joint.sum(1, keepdim=True).clamp_min(1))
+        low, high = bounds(matrix, joint.sum(1, keepdim=True).clamp_min(1))
         return NoiseEstimate(
             rate=_number(rate),
             per_class=per_class.float(),
@@ -133,6 +133,14 @@ def less_sure(posterior: Tensor, given: Tensor, sure: float = SURE) -> Tensor:
     right = posterior.gather(1, given[:, None])
     other = sure * posterior + (1 - sure) * (1 - right) / max(posterior.shape[1] - 1, 1)
     return other.scatter(1, given[:, None], right)
+
+
+def bounds(share: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Wilson's 95 % interval of shares (C, C) of about ``rows`` (C, 1) rows each."""
+    square = WIDTH**2
+    middle = (share + square / (2 * rows)) / (1 + square / rows)
+    half = WIDTH / (1 + square / rows) * (share * (1 - share) / rows + square / (4 * rows**2)).sqrt()
+    return (middle - half).clamp(0, 1), (middle + half).clamp(0, 1)
 
 
 def _alarm(test: Anchors) -> Alarm:
@@ -183,11 +191,3 @@ def _matrix(joint: Tensor) -> Tensor:
     rows = joint.sum(1, keepdim=True)
     identity = torch.eye(len(joint), dtype=joint.dtype)
     return torch.where(rows > 1e-6, joint / rows.clamp_min(1e-6), identity)
-
-
-def _bounds(share: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Wilson's 95 % interval of shares (C, C) of about ``rows`` (C, 1) rows each."""
-    square = WIDTH**2
-    middle = (share + square / (2 * rows)) / (1 + square / rows)
-    half = WIDTH / (1 + square / rows) * (share * (1 - share) / rows + square / (4 * rows**2)).sqrt()
-    return (middle - half).clamp(0, 1), (middle + half).clamp(0, 1)
