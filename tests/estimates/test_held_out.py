@@ -120,6 +120,9 @@ def test_errors_between_particular_classes_are_found_by_pairs():
     assert found.noise.rate.value == pytest.approx(0.4, abs=0.03)
     wrong = float((labels != true).float().mean())
     assert found.noise.rate.low < wrong < found.noise.rate.high < found.noise.rate.low + 0.15
+    shares = torch.stack([(labels != true)[labels == given].float().mean() for given in range(CLASSES)])
+    _, low, high = found.noise.per_class.unbind(1)
+    assert bool(((low < shares) & (shares < high) & (high < low + 0.25)).all())
     torch.testing.assert_close(
         found.likely.exp(), 0.6 * torch.eye(CLASSES) + 0.4 * torch.eye(CLASSES).roll(1, 1), atol=0.06, rtol=0
     )

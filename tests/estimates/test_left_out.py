@@ -56,6 +56,10 @@ def test_the_noise_rate_has_its_standard_error(twelve):
     errors = torch.tensor([found.error for found, _, _ in twelve])
     assert 0.5 < float(errors.mean() / torch.tensor(missed).square().mean().sqrt()) < 1.7
     assert int((torch.tensor(missed).abs() > 3 * errors).sum()) == 0
+    exchanged, others = (
+        torch.stack([found.class_error[some] for found, _, _ in twelve]) for some in ([0, 1], [2, 3, 4])
+    )
+    assert float(exchanged.mean()) > 1.5 * float(others.mean())
 
 
 def test_the_noise_of_a_pair_is_within_its_bounds(twelve):
@@ -104,6 +108,7 @@ def test_ranks_confirm_what_one_process_does(ranks):
         torch.testing.assert_close(found.matrix.matrix, whole.matrix.matrix, atol=1e-4, rtol=0)
         assert found.matrix.sharpness == pytest.approx(whole.matrix.sharpness, rel=1e-3)
         assert (found.rate, found.error) == pytest.approx((whole.rate, whole.error), abs=1e-4)
+        torch.testing.assert_close(found.class_error, whole.class_error, atol=1e-4, rtol=0)
         torch.testing.assert_close((found.low, found.high), (whole.low, whole.high), atol=1e-3, rtol=0)
 
 

@@ -169,8 +169,16 @@ def _by_matrix(confirmed: Confirmed, plain: Map) -> Map:
 
 
 def _with_pairs(noise: NoiseEstimate, pairs: Confirmed) -> NoiseEstimate:
-    """The noise of every pair as it was fitted: sums of q have it blurred by what is spread over other classes."""
-    return replace(noise, matrix=pairs.matrix.matrix, matrix_low=pairs.low, matrix_high=pairs.high)
+    """The matrix as it was fitted, and classes with its standard errors.
+
+    Sums of q have the matrix blurred by what is spread over other classes.
+    """
+    value, low, high = noise.per_class.unbind(1)
+    further = WIDTH * pairs.class_error.float()
+    low, high = value - torch.hypot(value - low, further), value + torch.hypot(high - value, further)
+    per_class = torch.stack([value, low.clamp_min(0), high.clamp_max(1)], 1)
+    matrix = pairs.matrix.matrix
+    return replace(noise, per_class=per_class, matrix=matrix, matrix_low=pairs.low, matrix_high=pairs.high)
 
 
 def _sure(found: Map, *, alarm: bool) -> float:

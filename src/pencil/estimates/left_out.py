@@ -38,13 +38,15 @@ class Comparison(NamedTuple):
         error: The standard error of the gain.
         likelihood: By the matrix.
         rate_error: () the standard error of the noise rate by the matrix.
-        matrix_error: (C, C) those of its entries.
+        class_error: (C,) those of the noise rates of the rows given each class.
+        matrix_error: (C, C) those of the matrix's entries.
     """
 
     gain: float
     error: float
     likelihood: float
     rate_error: Tensor
+    class_error: Tensor
     matrix_error: Tensor
 
 
@@ -55,6 +57,7 @@ class Confirmed(NamedTuple):
         matrix: The matrix.
         rate: The share of wrong labels by it.
         error: The standard error of this share.
+        class_error: (C,) those of the shares of the rows given each class.
         low: (C, C) lower bounds of the entries.
         high: (C, C) upper bounds.
     """
@@ -62,6 +65,7 @@ class Confirmed(NamedTuple):
     matrix: WholeMatrix
     rate: float
     error: float
+    class_error: Tensor
     low: Tensor
     high: Tensor
 
@@ -80,10 +84,11 @@ def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
         alike = WholeMatrix(_uniform(one, classes), torch.zeros(classes), one.weights[0])
         fits = (_fitted(others, one, total), alike)
         found[:, parts == part] = torch.stack([_likelihoods(each, here) for each in fits])
-        rates.append(1 - _right(fits[0], others, total))
+        rates.append(_rates(fits[0], others, total))
         matrices.append(fits[0].matrix.double())
     gain, likelihood = mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0]
-    return Comparison(*gain, likelihood, _jackknife(rates), _jackknife(matrices))
+    errors = _jackknife(rates)
+    return Comparison(*gain, likelihood, errors[0], errors[1:], _jackknife(matrices))
 
 
 def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float) -> Confirmed | None:
@@ -102,8 +107,8 @@ def confirmed_matrix(evidence: Evidence, plain: Map, total: Total, errors: float
     matrix = _fitted(rows, plain, total)
     counts = total(_posterior(matrix, rows).sum(0).double())[:, None]
     low, high = _bounds(matrix.matrix.double(), counts, found.matrix_error)
-    rate = float(1 - _right(matrix, rows, total))
-    return Confirmed(matrix, rate, float(found.rate_error), low.float(), high.float())
+    rate, error = float(_rates(matrix, rows, total)[0]), float(found.rate_error)
+    return Confirmed(matrix, rate, error, found.class_error, low.float(), high.float())
 
 
 def part_of(similarities: Tensor) -> Tensor:
@@ -146,10 +151,13 @@ def _bounds(share: Tensor, rows: Tensor, error: Tensor) -> tuple[Tensor, Tensor]
     return (share - low).clamp_min(0), (share + high).clamp_max(1)
 
 
-def _right(found: WholeMatrix, rows: Evidence, total: Total) -> Tensor:
-    """() the mean probability over rows of all ranks that the given label is right."""
-    right = _posterior(found, rows).gather(1, rows.given[:, None])[:, 0]
-    return torch.tensor(mean_and_error(right.double(), total)[0], dtype=torch.float64)
+def _rates(found: WholeMatrix, rows: Evidence, total: Total) -> Tensor:
+    """The share (1 + C,) of wrong labels among the rows of all ranks, and among those given each class."""
+    wrong = 1 - _posterior(found, rows).gather(1, rows.given[:, None])[:, 0].double()
+    sums = torch.zeros(len(rows.prior), 2, dtype=torch.float64)
+    sums = total(sums.index_add_(0, rows.given, torch.stack([wrong, torch.ones_like(wrong)], 1)))
+    wrong, count = torch.cat([sums.sum(0, keepdim=True), sums]).unbind(1)
+    return wrong / count.clamp_min(1)
 
 
 def _posterior(found: WholeMatrix, rows: Evidence) -> Tensor:
