@@ -2,7 +2,7 @@
 
 import pytest
 
-from pencil.algorithm import three_phases
+from pencil.algorithm import Phase, three_phases
 from pencil.engine import Auto, Continue, EpochEnd, Past, Restore
 from pencil.engine.auto import LIKELIHOOD, MOST, NETWORK, PAIRS, ROUND
 
@@ -85,6 +85,12 @@ def test_a_round_that_did_harm_is_undone_with_its_labels():
     assert "labels stay as given" in decision.reason
 
 
+@pytest.mark.parametrize(("now", "undone"), [(0.185, False), (0.177, True)])
+def test_a_fall_over_the_first_round_is_judged_as_on_the_same_rows(now, undone):
+    decision, _ = follow([0.1, 0.15, 0.188, now, now, now])
+    assert isinstance(decision, Restore) == undone
+
+
 def test_a_later_round_that_did_not_help_is_undone_alone():
     decision, plan = follow([0.3, 0.4, 0.5, 0.51, 0.51, 0.52, 0.5, 0.5, 0.519])
     assert isinstance(decision, Restore)
@@ -131,9 +137,33 @@ def test_they_begin_anew_after_the_last_round_that_helped():
     assert "the last round is undone; " in decision.reason
 
 
-def test_they_do_not_where_correction_was_undone():
-    decision, plan = follow([0.3, 0.4, 0.5, 0.46, 0.46, 0.46], matrix={6: (True, -0.8)})
+UNDONE = [0.3, 0.4, 0.5, 0.46, 0.46, 0.46]
+"""The first round ends after epoch 6 and does harm."""
+
+
+def test_they_begin_anew_from_the_network_before_correction_where_that_was_undone():
+    decision, plan = follow(UNDONE, matrix={3: (False, -0.8), 6: (True, -0.7)})
+    assert (decision.name, epochs(plan)) == (NETWORK, [3, 0, 0, 3])
+    assert plan[-1].labels == "calibrated"
+    assert decision.reason.endswith("correction is undone; labels begin anew, calibrated")
+
+
+def test_without_enough_held_out_rows_the_labels_stay_as_given():
+    decision, plan = follow(UNDONE, matrix={6: (True, -0.8)})
     assert (decision.name, epochs(plan)) == (NETWORK, [3, 0, 0])
+    assert decision.reason.endswith("correction is undone, and the labels stay as given")
+
+
+@pytest.mark.parametrize(("likelihood", "stay"), [(-0.79, True), (-0.8, False)])
+def test_after_an_undone_correction_they_are_compared_with_the_network_before_it(likelihood, stay):
+    plan = (
+        *three_phases(3, 0, 0, learning_rate=0.1, finetune_rate=0.01),
+        Phase(name="finetune", epochs=3, learning_rate=0.01, labels="calibrated"),
+    )
+    scores, matrix = [0.3, 0.4, 0.5, 0.5, 0.5, 0.5], {3: (False, -0.8), 6: (False, likelihood)}
+    decision, plan = follow(scores, plan, matrix=matrix)
+    assert ("the calibrated labels stay" in decision.reason) == stay
+    assert stay or (decision.name, epochs(plan)) == (NETWORK, [3, 0, 0, 0])
 
 
 def test_they_stay_if_held_out_labels_have_become_more_likely():

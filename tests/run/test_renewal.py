@@ -97,37 +97,41 @@ def test_without_held_out_rows_the_plan_is_refused(digits, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.fixture(scope="module")
-def confirmed():
-    """Any noise matrix counts as confirmed."""
+CONFIRMED = "held-out labels show which classes are taken for each other, so labels begin anew, calibrated"
+UNDONE = "correction is undone; labels begin anew, calibrated"
+MATRIX = ("estimates.held_out.PROOF", "estimates.held_out.PROOF_AFTER_ALARM")
+
+
+@pytest.fixture(scope="module", params=[CONFIRMED, UNDONE], ids=["confirmed", "undone"])
+def automatic(request, digits, tmp_path_factory):
+    """A run of plan = "auto", and why its labels begin anew.
+
+    Any noise matrix counts as confirmed, or any first round as harmful.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("PROOF", "PROOF_AFTER_ALARM"):
-            patch.setattr(f"pencil.estimates.held_out.{name}", -1e9)
-        yield
+        for name in ("engine.auto.HARMS",) if request.param == UNDONE else MATRIX:
+            patch.setattr(f"pencil.{name}", -1e9)
+        yield train(of_digits(digits), tmp_path_factory.mktemp("runs") / "auto"), request.param
 
 
-@pytest.fixture(scope="module")
-def automatic(confirmed, digits, tmp_path_factory):
-    """A run of plan = "auto"."""
-    return train(of_digits(digits), tmp_path_factory.mktemp("runs") / "auto")
-
-
-def test_auto_calibrates_labels_where_held_out_ones_confirm_a_matrix(automatic):
-    reasons = [choice["reason"] for choice in automatic.summary["choices"]]
-    assert any("so labels begin anew, calibrated" in reason for reason in reasons)
+def test_auto_calibrates_labels_where_a_matrix_is_confirmed_or_correction_undone(automatic):
+    run, why = automatic
+    reasons = [choice["reason"] for choice in run.summary["choices"]]
+    assert any(why in reason for reason in reasons)
     assert re.search(r"the calibrated labels (stay|are undone)$", reasons[-1])
-    ends = [line for line in read_json_lines(automatic.metrics) if "noise_pairs" in line]
-    assert all(line["noise_pairs"] is True and line["held_out_likelihood"] < 0 for line in ends)
-    assert len(list(automatic.path.glob("calibrated-*"))) == 1
+    ends = [line for line in read_json_lines(run.metrics) if "noise_pairs" in line]
+    assert all(line["held_out_likelihood"] < 0 for line in ends)
+    assert len(list(run.path.glob("calibrated-*"))) == 1
 
 
 def test_auto_resumes_exactly_while_the_network_learns_calibrated_labels(automatic, tmp_path):
-    last = max(line["step"] for line in read_json_lines(automatic.metrics))
-    stopped = train(automatic.config, tmp_path / "run", (StopAfter(last - 3),))
+    run, _ = automatic
+    last = max(line["step"] for line in read_json_lines(run.metrics))
+    stopped = train(run.config, tmp_path / "run", (StopAfter(last - 3),))
     assert not stopped.is_finished
     again = resume(stopped.path)
-    assert again.summary["choices"] == automatic.summary["choices"]
-    assert results(again) == results(automatic)
+    assert again.summary["choices"] == run.summary["choices"]
+    assert results(again) == results(run)
 
 
 def test_changed_labels_are_counted_when_they_begin_anew(undisturbed):

@@ -18,7 +18,7 @@ from pencil.algorithm.losses import (
     network_loss,
 )
 from pencil.algorithm.method import Pencil, TopPencil
-from pencil.algorithm.phases import Moment, Phase, moment_at, three_phases, total_epochs
+from pencil.algorithm.phases import Moment, Phase, backbone_epochs, moment_at, three_phases, total_epochs
 from pencil.algorithm.schedule import (
     CosineSchedule,
     LinearSchedule,
@@ -50,6 +50,7 @@ __all__ = [
     "TopPencil",
     "TopRows",
     "as_distribution",
+    "backbone_epochs",
     "balance_loss",
     "classification_loss",
     "compatibility_loss",

@@ -66,6 +66,11 @@ def total_epochs(phases: Sequence[Phase]) -> int:
     return sum(phase.epochs for phase in phases)
 
 
+def backbone_epochs(phases: Sequence[Phase]) -> int:
+    """Epochs before labels are corrected."""
+    return sum(phase.epochs for phase in phases if phase.name == "backbone")
+
+
 def moment_at(phases: Sequence[Phase], epoch: float) -> Moment:
     """The moment after ``epoch`` epochs of the whole run; past the end it stays at the end."""
     begun = 0.0

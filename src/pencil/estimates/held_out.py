@@ -121,10 +121,10 @@ def fit_held_out(
 def left_out_likelihood(
     scores: Tensor, given: Tensor, *, total: Total = lambda values: values
 ) -> tuple[bool, float] | None:
-    """Whether ``fit_held_out`` uses a matrix, and the mean log-likelihood of left-out labels by it.
+    """Whether ``fit_held_out`` uses a matrix, and the mean log-likelihood of left-out labels.
 
-    The second tells how well a network knows the true classes of rows it has not learned from: it is comparable
-    between networks. None if there are few rows.
+    The second is that by the matrix or by one rate, whichever is larger. It tells how well a network knows the true
+    classes of rows it has not learned from, and is comparable between networks. None if there are few rows.
 
     Args:
         scores: log f (M, C) of this rank's held-out rows.

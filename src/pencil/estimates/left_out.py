@@ -36,7 +36,7 @@ class Comparison(NamedTuple):
     Attributes:
         gain: By the matrix, above that by one rate.
         error: The standard error of the gain.
-        likelihood: By the matrix.
+        likelihood: By the better of both.
         rate_error: () the standard error of the noise rate by the matrix.
         class_error: (C,) those of the noise rates of the rows given each class.
         matrix_error: (C, C) those of the matrix's entries.
@@ -86,7 +86,8 @@ def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
         found[:, parts == part] = torch.stack([_likelihoods(each, here) for each in fits])
         rates.append(_rates(fits[0], others, total))
         matrices.append(fits[0].matrix.double())
-    gain, likelihood = mean_and_error(found[0] - found[1], total), mean_and_error(found[0], total)[0]
+    gain = mean_and_error(found[0] - found[1], total)
+    likelihood = max(mean_and_error(each, total)[0] for each in found)
     errors = _jackknife(rates)
     return Comparison(*gain, likelihood, errors[0], errors[1:], _jackknife(matrices))
 

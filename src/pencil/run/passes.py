@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Phase
+from pencil.algorithm import Phase, backbone_epochs
 from pencil.data import Inputs
 from pencil.engine import Training, network_features, network_scores
 from pencil.estimates import Passes
@@ -31,8 +31,7 @@ def is_vector(inputs: Inputs) -> bool:
 
 def early_epoch(phases: Sequence[Phase]) -> int:
     """The number of epochs after which the network's features are used: a quarter of the backbone phase, at least 1."""
-    backbone = sum(phase.epochs for phase in phases if phase.name == "backbone")
-    return max(1, -(-backbone // EARLY))
+    return max(1, -(-backbone_epochs(phases) // EARLY))
 
 
 def passes_over_inputs(training: Training) -> Passes:

@@ -4,8 +4,8 @@
 
 The label rows then begin anew, from probabilities in which the noise is taken into account (``estimates.held_out``),
 instead of from what the network has made of the given labels. A network that has learned its labels by heart has
-nothing new to say about them: then they stay as they are. ``plan = "auto"`` adds such a phase where held-out labels
-confirm a noise matrix (``engine.auto``).
+nothing new to say about them: then they stay as they are. ``plan = "auto"`` adds such a phase where correction was
+undone or held-out labels confirm a noise matrix (``engine.auto``).
 
 The rows are computed before the first step of the phase and kept in the run's folder, in ``calibrated-EPOCHS``.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pencil.algorithm import Phase, total_epochs
+from pencil.algorithm import Phase, backbone_epochs, total_epochs
 from pencil.config import RunConfig
 from pencil.engine import LIKELIHOOD, PAIRS, Training, held_out_scores
 from pencil.errors import ConfigError
@@ -76,9 +76,9 @@ class Renewal:
         self._training.noise_rate = None  # alarms knew an early estimate, which these labels replace
 
     def _after_epoch(self, epochs: int) -> dict[str, Any]:
-        """When the plan ends: what the policy asks of the held-out labels."""
+        """When backbone or the plan ends: what the policy asks of the held-out labels."""
         job = self._training
-        if epochs < total_epochs(job.learner.phases):
+        if epochs not in (backbone_epochs(job.learner.phases), total_epochs(job.learner.phases)):
             return {}
         found = left_out_likelihood(*held_out_scores(job), total=job.runtime.total)
         return {} if found is None else dict(zip((PAIRS, LIKELIHOOD), found, strict=True))
