@@ -13,12 +13,16 @@ TITLES = {"test_accuracy": "Test accuracy", "labels_correct": "Correct labels of
 
 
 def draw_epochs(runs: Mapping[str, Epochs], path: Path) -> None:
-    """Test accuracy and correct labels by epoch, as in the paper's Figures 2 and 3; a line for each run."""
+    """Test accuracy and correct labels by epoch, as in the paper's Figures 2 and 3; a line for each run.
+
+    A noise has one colour; lines of runs with few images are dashed.
+    """
     pyplot = need("matplotlib.pyplot", extra="plots", purpose="draw figures")
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    noises = list(dict.fromkeys(map(_noise, runs)))
     for axes, (name, title) in zip(panels, TITLES.items(), strict=True):
         for run, epochs in runs.items():
-            style = "--" if "9,000" in run else "-"
+            style = f"C{noises.index(_noise(run))}" + ("--" if "9,000" in run else "-")
             axes.plot(
                 [each["epoch"] for each in epochs], [100 * each[name] for each in epochs], style, label=run
             )
@@ -31,6 +35,11 @@ def draw_epochs(runs: Mapping[str, Epochs], path: Path) -> None:
     figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def _noise(run: str) -> str:
+    """The noise in the name of a run, which ends with the number of images."""
+    return run.rpartition(", ")[0]
 
 
 def _mark_correction(axes: Any, epochs: Epochs) -> None:
