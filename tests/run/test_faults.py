@@ -56,7 +56,7 @@ def test_a_disk_that_fills_while_results_are_written_leaves_an_unfinished_run(
 ):
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("pencil.run.actions.save_labels", limited("RLIMIT_FSIZE", 300)(_save_labels))
+        patch.setattr("pencil.run.finishing.save_labels", limited("RLIMIT_FSIZE", 300)(_save_labels))
         with pytest.raises(
             RunError, match=r"a file grew beyond the limit .*; then continue with: pencil resume"
         ):

@@ -50,16 +50,16 @@ def test_a_finished_run_is_read_without_its_code(own, make_config, tmp_path):
 
 
 def test_what_is_read_is_what_the_method_believed(own, make_config, tmp_path, monkeypatch):
-    from pencil.run import LabelTable, actions
+    from pencil.run import LabelTable, finishing
 
     seen = {}
-    keep = actions.rows_to_keep
+    keep = finishing.rows_to_keep
 
     def noted(config, learner, folder):
         seen["labels"] = learner.labels()
         return keep(config, learner, folder)
 
-    monkeypatch.setattr(actions, "rows_to_keep", noted)
+    monkeypatch.setattr(finishing, "rows_to_keep", noted)
     run = train(config_of(make_config), tmp_path / "run")
     chunks = list(LabelTable.open(run).learned_chunks())
     changed = sum(int((chunk.suggested != chunk.given).sum()) for chunk in chunks)
