@@ -154,6 +154,13 @@ def test_without_enough_held_out_rows_the_labels_stay_as_given():
     assert decision.reason.endswith("correction is undone, and the labels stay as given")
 
 
+def test_a_plan_of_ones_own_is_judged_by_agreement_where_the_likelihood_is_not_known():
+    calibrated = Phase(name="finetune", epochs=3, learning_rate=0.01, labels="calibrated")
+    plan = (*three_phases(3, 0, 0, learning_rate=0.1, finetune_rate=0.01), calibrated)
+    decision, _ = follow(UNCHANGED, plan)
+    assert "no further round" in decision.reason
+
+
 @pytest.mark.parametrize(("likelihood", "stay"), [(-0.79, True), (-0.8, False)])
 def test_after_an_undone_correction_they_are_compared_with_the_network_before_it(likelihood, stay):
     plan = (

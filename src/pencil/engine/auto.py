@@ -29,10 +29,9 @@ from pencil.engine.policy import Continue, Decision, EpochEnd, Restore, ended, p
 
 NETWORK = "auto:network"  # the best network of the backbone phase, with the labels as given
 ROUND = "auto:round"  # the end of the last round
-PAIRS = (
-    "noise_pairs"  # at the end of backbone and of the plan: whether held-out labels confirm a noise matrix
-)
-LIKELIHOOD = "held_out_likelihood"  # and how likely they are
+# At the end of backbone and of the plan: whether held-out labels confirm a noise matrix, and how likely they are.
+PAIRS = "noise_pairs"
+LIKELIHOOD = "held_out_likelihood"
 MOST = 3  # rounds
 MEMORISES = 2.0  # standard errors from the best of many epochs to the last: the best is so partly by chance
 HARMS = 1.0
@@ -79,8 +78,9 @@ class Auto:
         """Undo a round that did harm, stop after one that did nothing, and add one after one that helped."""
         now, first, last = _agreement(end.metrics), _kept(end, NETWORK), _kept(end, ROUND)
         assert first is not None
-        if end.phases[-1].labels == "calibrated":
-            return _after_renewal(end, *((NETWORK, first) if last is None else (ROUND, last)))
+        name, start = (NETWORK, first) if last is None else (ROUND, last)
+        if end.phases[-1].labels == "calibrated" and LIKELIHOOD in start and LIKELIHOOD in end.metrics:
+            return _after_renewal(end, name, start)
         if last is not None and now <= _agreement(last):
             plan, words = _renewed(end, ended(end.phases, end.kept[ROUND]), pairs=last.get(PAIRS))
             return Restore(ROUND, plan, f"{_fall(last, now)}: the last round is undone{words}")
