@@ -9,6 +9,7 @@ import time
 import pytest
 
 from pencil.review.connection import LIMITS, Limits
+from pencil.review.server import make_server
 
 pytestmark = pytest.mark.slow
 
@@ -54,9 +55,20 @@ def status(connection):
         return answer.status
 
 
+def wait_until(reached):
+    begun = time.monotonic()
+    while not reached() and time.monotonic() < begun + 30:
+        time.sleep(0.02)
+    assert reached()
+
+
 def test_by_default_a_request_has_twenty_seconds_and_there_is_room_for_two_hundred_people():
     assert LIMITS.request_seconds == 20
     assert 2 * 200 < LIMITS.connections < 1024
+
+
+def test_between_requests_a_connection_has_as_long_as_for_one():
+    assert make_server(None, Limits(request_seconds=7)).config.timeout_keep_alive == 7
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: loc"])
@@ -102,10 +114,7 @@ def test_who_takes_no_answer_is_hung_up_on(running):
         connection.connect(("127.0.0.1", running.port))
         connection.sendall(400 * asked)  # 400 answers of 50 kB are more than the kernel keeps
         assert select.select([connection], [], [], 30)[0]
-        begun = time.monotonic()
-        while running.connections and time.monotonic() < begun + 30:
-            time.sleep(0.02)
-        assert running.connections == 0
+        wait_until(lambda: running.connections == 0)
 
 
 @pytest.fixture
@@ -136,6 +145,9 @@ def test_who_waits_longest_makes_room(serve_with):
             return opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
 
         asking, crowd = connect(), [connect() for _ in range(8)]
+        wait_until(
+            lambda: server.connections == 9
+        )  # accepted: who is accepted after the request would come after it
         asking.sendall(whole(server))
         assert status(asking) == 200
         crowd += [connect() for _ in range(6)]

@@ -22,7 +22,7 @@ class Limits:
 
     Attributes:
         request_seconds: Time limit from the first byte of a request (or from the connection) to the last byte of its
-            body, and for a client to read any byte of a response.
+            body, for a client to read any byte of a response, and for its next request after a response.
         connections: Maximum number of open connections. A browser opens up to six; the usual limit of open files is
             1,024 per process.
     """

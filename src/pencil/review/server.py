@@ -274,6 +274,7 @@ def make_server(app: App, limits: Limits = LIMITS) -> Any:
         server_header=False,
         proxy_headers=False,
         lifespan="off",
+        timeout_keep_alive=limits.request_seconds,
         ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
