@@ -2,7 +2,7 @@
 
     pencil train CIFAR10 --preset cifar10 --noise symmetric:0.5 --seed 0 --out RUN
     pencil train CIFAR10 --preset cifar10 --noise symmetric:0.5 --method early_learning --set plan=fixed --out RUN
-    python benchmarks/images_auto.py --record RUN [RUN ...]     # adds finished runs, and draws them
+    python benchmarks/images_auto.py --record RUN [RUN ...]     # adds finished runs to docs/images.md and its figures
     python benchmarks/images_auto.py [--json]                   # the figures, in percent
 
 Until the first correction, a run of ``auto`` is plain training by cross entropy with a falling learning rate.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import finish, write_lines
+from common import between_marks, finish, write_lines
 from images_auto_figures import draw_epochs, draw_memorised
 
 from pencil.engine import read_json_lines, read_metrics
@@ -28,7 +28,8 @@ from pencil.run import LabelTable, RunDirectory, prepare_examples
 from pencil.run.renewal import FOLDER
 
 RECORDED = Path(__file__).parent / "results" / "images_auto.jsonl"
-FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "images_auto.png"
+PAGE = Path(__file__).parents[1] / "docs" / "images.md"
+FIGURE = PAGE.parent / "figures" / "images_auto.png"
 MEMORISED = FIGURE.with_name("images_memorised.png")
 AUTO = "auto"
 USUAL = 18  # epochs of the preset before it corrects
@@ -49,15 +50,16 @@ def main() -> None:
         record(arguments.record)
     runs = recorded()
     if not arguments.json:
-        print(table(runs), methods_table(runs), sep="\n\n")
+        print(tables(runs))
     finish(figures(runs), as_json=arguments.json)
 
 
 def record(folders: Sequence[Path]) -> None:
-    """Add runs, in place of those with the same name, and draw all."""
+    """Add runs, in place of those with the same name, and write the page and its figures."""
     named = {name_of(run): run for run in (*recorded(), *map(line_of, folders))}
     runs = sorted(named.values(), key=_order)
     write_lines(RECORDED, runs)
+    PAGE.write_text(between_marks(PAGE.read_text(encoding="utf-8"), tables(runs)), encoding="utf-8")
     draw(runs)
 
 
@@ -218,32 +220,39 @@ def at_symmetric_50(runs: Sequence[Run]) -> dict[str, float]:
     }
 
 
-def table(runs: Sequence[Run]) -> str:
-    """Markdown: a line for each run of ``auto``."""
-    lines = [
-        "| noise | training images | seed | epochs before correction | cross entropy: best epoch | last | `auto` "
-        "| right labels: given | y^d | suggested | relabelled | rounds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+def tables(runs: Sequence[Run]) -> str:
+    """Markdown: the runs of ``auto`` by number of images, largest first, then those of other methods."""
+    sizes = sorted({run["examples"] for run in runs if is_usual(run)}, reverse=True)
+    parts = [
+        f"### {size:,} training images\n\n{table([run for run in runs if run['examples'] == size])}"
+        for size in sizes
     ]
-    for run in runs:
-        if method_of(run) != AUTO:
-            continue
-        told, phases = measures(run), [each["phase"] for each in run["epochs"]]
-        shown = [
-            told[name]
-            for name in (
-                *("cross_entropy", "cross_entropy_last", "auto"),
-                *("labels_before", "labels_after", "suggested", "relabelled"),
-            )
-        ]
-        rounds = sum(
-            now == "correction" != before for before, now in zip(["backbone", *phases], phases, strict=False)
-        )
-        lines.append(
-            f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {len(plain_epochs(run))} | "
-            f"{' | '.join(map(str, shown))} | {rounds}{' + q' * is_renewed(run)} |"
-        )
+    return "\n\n".join([*parts, f"### Other methods\n\n{methods_table(runs)}"])
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Markdown: a line for each run of ``auto`` that begins to correct when the preset does."""
+    names = ("cross_entropy", "cross_entropy_last", "auto")
+    names += ("labels_before", "labels_after", "suggested", "relabelled")
+    lines = [
+        "| noise | seed | cross entropy: best epoch | last | `auto` "
+        "| right labels: given | y^d | suggested | relabelled | rounds |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in filter(is_usual, runs):
+        told = measures(run)
+        shown = " | ".join(str(told[name]) for name in names)
+        rounds = f"{corrections(run)}{' + q' * is_renewed(run)}"
+        lines.append(f"| {noise_of(run)} | {run['seed']} | {shown} | {rounds} |")
     return "\n".join(lines)
+
+
+def corrections(run: Run) -> int:
+    """Rounds of correction that were kept."""
+    phases = [each["phase"] for each in run["epochs"]]
+    return sum(
+        now == "correction" != before for before, now in zip(["backbone", *phases], phases, strict=False)
+    )
 
 
 def methods_table(runs: Sequence[Run]) -> str:

@@ -43,7 +43,7 @@ def test_the_best_epoch_is_the_best_on_noisy_validation_and_not_on_the_test_set(
 
 
 def test_the_docs_show_the_committed_runs(images, runs):
-    assert images.table(runs) in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert images.table(runs) in (ROOT / "docs" / "images.md").read_text(encoding="utf-8")
 
 
 def test_the_figures_are_drawn(images, runs, tmp_path):

@@ -80,8 +80,15 @@ def test_symmetric_50_is_the_mean_over_seeds_of_the_largest_data(images):
 
 def test_the_table_counts_rounds(images):
     assert images.table([run()]).splitlines()[-1] == (
-        "| symmetric 50 % | 45,000 | 0 | 18 | 70.0 | 75.0 | 80.0 | 55.0 | 85.0 | 88.0 | 66.0 | 2 |"
+        "| symmetric 50 % | 0 | 70.0 | 75.0 | 80.0 | 55.0 | 85.0 | 88.0 | 66.0 | 2 |"
     )
+
+
+def test_there_is_a_table_for_each_number_of_images_and_one_of_other_methods(images):
+    told = images.tables([run(examples=9000), run(), run(method="early_learning", plan="fixed")])
+    heads = [line for line in told.splitlines() if line.startswith("#")]
+    assert heads == ["### 45,000 training images", "### 9,000 training images", "### Other methods"]
+    assert told.count("| symmetric 50 % | 0 |") == 2
 
 
 def test_a_noise_is_named_by_its_kind_and_rate_or_its_labels(images):
@@ -138,9 +145,23 @@ def test_a_network_that_memorised_is_told_with_its_last_epoch(images):
     assert images.name_of(memorised()) == "symmetric_50_45000_0_after_50"
 
 
+def test_recorded_runs_are_written_to_the_page(images, tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "RECORDED", tmp_path / "runs.jsonl")
+    monkeypatch.setattr(images, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(images, "line_of", lambda seed: run(seed=seed))
+    monkeypatch.setattr(images, "draw", lambda runs: None)
+    images.PAGE.write_text(f"before\n\n{images.between_marks('', 'old')}\n\nafter\n", encoding="utf-8")
+    images.RECORDED.write_text("", encoding="utf-8")
+    images.record([1, 2])
+    page = images.PAGE.read_text(encoding="utf-8")
+    assert page.startswith("before")
+    assert page.endswith("after\n")
+    assert images.table([run(seed=1), run(seed=2)]) in page
+    assert "old" not in page
+
+
 def test_the_docs_show_the_recorded_runs(images):
     runs = images.recorded()
     assert runs
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert images.table(runs) in page
-    assert images.methods_table(runs) in page
+    page = images.PAGE.read_text(encoding="utf-8")
+    assert images.between_marks(page, images.tables(runs)) == page
