@@ -232,8 +232,10 @@ def tables(runs: Sequence[Run]) -> str:
 
 def table(runs: Sequence[Run]) -> str:
     """Markdown: a line for each run of ``auto`` that begins to correct when the preset does."""
-    names = ("cross_entropy", "cross_entropy_last", "auto")
-    names += ("labels_before", "labels_after", "suggested", "relabelled")
+    names = [
+        *("cross_entropy", "cross_entropy_last", "auto"),
+        *("labels_before", "labels_after", "suggested", "relabelled"),
+    ]
     lines = [
         "| noise | seed | cross entropy: best epoch | last | `auto` "
         "| right labels: given | y^d | suggested | relabelled | rounds |",

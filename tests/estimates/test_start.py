@@ -101,6 +101,16 @@ def test_a_sample_stands_for_many_rows(monkeypatch):
     assert len(found.likelihoods) <= FEW_ROUNDS  # more would repeat too much
 
 
+@pytest.mark.parametrize(("sampled", "kept"), [(300, False), (5000, True)])
+def test_a_class_that_is_missing_in_the_sample_draws_no_rows(monkeypatch, sampled, kept):
+    features, true = clusters(1500, 300, width=48, spread=0.6)
+    given = symmetric(true, 300, 0.4)
+    monkeypatch.setattr(rows, "SAMPLED", sampled)
+    found = started(features, given, 300)
+    assert right(found.posterior(features, given), true) > 0.86
+    assert all(bool(each.tilt.any()) == kept for each in found.rounds)
+
+
 def test_very_many_classes_have_no_matrix(monkeypatch):
     features, true = clusters(800, 8)
     given = circular(true, 8, 0.3)

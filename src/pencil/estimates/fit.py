@@ -151,6 +151,7 @@ def _undone(plain: Fitted, data: DataRows, sample: Sample) -> Fitted | None:
         sample.directions,
         sample.given,
         lambda rounds, own: data.prototypes(rounds, sample, own),
+        data.shares(plain.prototypes),
         data.total,
     )
     if found.share < USED:

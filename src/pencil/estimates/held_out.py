@@ -27,7 +27,7 @@ from pencil.estimates.left_out import Confirmed, compared, confirmed_matrix
 from pencil.estimates.likelihood import Evidence, Map
 from pencil.estimates.matrix import matrix_of
 from pencil.estimates.noise import SURE, WIDTH, NoiseEstimate, Tally, less_sure
-from pencil.estimates.rows import in_parts, stride_of
+from pencil.estimates.rows import in_parts, is_sampled, stride_of
 from pencil.estimates.structure import Anchors
 from pencil.estimates.whitening import Passes, Total
 
@@ -189,7 +189,7 @@ def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tup
     """Log f and given classes of some training rows whose labels were not verified."""
     stride, held = stride_of(len(given), total), []
     for places, some in passes():
-        chosen = (places % stride == 0) & ~trusted[places]
+        chosen = is_sampled(places, stride) & ~trusted[places]
         held.append((some[chosen], given[places[chosen]]))
     if not held:  # a rank without rows
         return torch.zeros(0, 1), given[:0]

@@ -21,7 +21,7 @@ from torch import Tensor
 from pencil.estimates.likelihood import Evidence, Map, fit_map
 from pencil.estimates.matrix import PSEUDO, WholeMatrix, matrix_of, whole_matrix
 from pencil.estimates.noise import WIDTH, bounds
-from pencil.estimates.rows import content, mean_and_error, stride_of
+from pencil.estimates.rows import content, is_sampled, mean_and_error, stride_of
 from pencil.estimates.whitening import Total
 
 PARTS = 10
@@ -172,9 +172,9 @@ def _joint(found: WholeMatrix, rows: Evidence) -> Tensor:
 
 
 def _some(evidence: Evidence, total: Total) -> Evidence:
-    """All rows; with very many, some at regular steps."""
+    """All rows; with very many, some of them."""
     stride = stride_of(len(evidence.given), total)
-    return _rows(evidence, torch.arange(len(evidence.given)) % stride == 0)
+    return _rows(evidence, is_sampled(torch.arange(len(evidence.given)), stride))
 
 
 def _rows(evidence: Evidence, chosen: Tensor) -> Evidence:

@@ -20,6 +20,8 @@ SAMPLED = 10_000
 """Rows of all ranks that the likelihood is fitted on."""
 SAMPLED_CELLS = 2**25
 """Most similarities (rows times classes) that are held."""
+FEWEST = 20
+"""Rows of a class in the sample, on average, from which its share of all rows can be restored."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,16 @@ class DataRows:
 
     @property
     def stride(self) -> int:
-        """Every how many rows one is held."""
+        """One of so many rows is held."""
         return max(1, -(-self.rows // max(1, min(SAMPLED, SAMPLED_CELLS // self.classes))))
+
+    def shares(self, given: Prototypes) -> Tensor | None:
+        """The logarithm (C,) of the shares of the given classes, or None if the sample has too few rows of each.
+
+        A class without a row in the sample would get a large factor, and many rows of other classes with it.
+        """
+        enough = self.stride == 1 or self.rows // self.stride >= FEWEST * self.classes
+        return given.prior if enough else None
 
     def first_pass(self) -> tuple[Prototypes, Tensor, Sample]:
         """Prototypes of the given classes, sums (C, R) of their centred features, and the sample."""
@@ -75,7 +85,7 @@ class DataRows:
             sums[0].index_add_(0, self.given[places], directions.double())
             sums[1].index_add_(0, self.given[places], plain - self.whitening.mean)
             counts += self.given[places].bincount(minlength=self.classes)
-            chosen = places % self.stride == 0
+            chosen = is_sampled(places, self.stride)
             held.append((plain[chosen].float(), directions[chosen], places[chosen]))
         features, directions, places = (torch.cat(each) for each in zip(*held, strict=True))
         sample = Sample(features, directions, self.given[places], self.trusted[places])
@@ -112,9 +122,14 @@ def in_parts(values: Tensor, classes: int) -> Iterator[Tensor]:
 
 
 def stride_of(rows: int, total: Total) -> int:
-    """Every which row to take of this rank's, so that at most about 10,000 of all ranks' rows are a sample."""
+    """One of how many rows to take, so that about 10,000 rows of all ranks at most are a sample."""
     everywhere = float(total(torch.tensor([rows], dtype=torch.float64))[0])
     return max(1, -(-int(everywhere) // SAMPLED))
+
+
+def is_sampled(places: Tensor, stride: int) -> Tensor:
+    """(B,) bool for about one of ``stride`` rows, whose order may be periodic: equal steps could miss whole classes."""
+    return content(places[:, None]) % stride == 0
 
 
 def mean_and_error(values: Tensor, total: Total) -> tuple[float, float]:

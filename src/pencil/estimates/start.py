@@ -146,7 +146,7 @@ def _rounds(data: DataRows, most: int, noise: Noise) -> Iterator[Round]:
     """Make rounds one after another."""
     prototypes, _, sample = data.first_pass()
     rounds: tuple[Round, ...] = ()
-    own, shares = one_hot(sample.given, data.classes).float(), prototypes.prior
+    own, shares = one_hot(sample.given, data.classes).float(), data.shares(prototypes)
     while len(rounds) < most:
         if rounds:
             own = rounds[-1].labels(sample.directions, own, sample.given)

@@ -18,7 +18,8 @@ noise for hard rows, as happens with labels by people, and U replaces the rate.
     J     counts of (believed, given): believed is argmax z in the first round, then y
     E     excess J_cj − λ_c where J_cj >= 2 + λ_c + 3 √λ_c, λ_c the mean of the other entries of the row; else 0
     r     (E_cj + (n_c − ΣE + 5) / (C − 1)) / (n_c + 5), n_c the sum of the row without its diagonal
-    y     ∝ e^(b z_c) P(given | c), with b by likelihood, then rescaled to the given shares of the classes
+    y     ∝ e^(b z_c) P(given | c), with b by likelihood, then rescaled to the given shares of the classes, unless
+          the rows are a sample with fewer than 20 of each class
 
 P(given | c) is d for c itself and (1 − d) r elsewhere. The share ΣE / Σn of structure decides whether the rounds are
 used.
@@ -136,7 +137,7 @@ class Round:
         rate: 1 − d, the share of wrong labels, () or of each class (C,).
         spread: (C, C) log r; None for all classes alike.
         prior: (C,) logarithm of the classes' factors in f ∝ e^(prior + b z); 0 but for a whole matrix.
-        tilt: (C,) logarithm of the factors of y that restore the given shares.
+        tilt: (C,) logarithm of the factors of y that restore the given shares; 0 if there are too few rows for it.
     """
 
     prototypes: Prototypes
@@ -193,6 +194,7 @@ def fit_structure(
     directions: Tensor,
     given: Tensor,
     prototypes_of: Callable[[tuple[Round, ...], Tensor], Prototypes],
+    shares: Tensor | None,
     total: Total,
 ) -> Structure:
     """Make the rounds.
@@ -202,11 +204,11 @@ def fit_structure(
         directions: (M, R) of the sample.
         given: (M,) its given classes.
         prototypes_of: The prototypes of all rows' labels after some rounds, after which the sample has labels (M, C).
+        shares: (C,) logarithm of the given shares of the classes, to which labels are rescaled; None to leave them.
         total: The sum over ranks.
     """
     rounds: tuple[Round, ...] = ()
-    share, shares = 0.0, prototypes.prior
-    own = one_hot(given, len(shares)).float()
+    share, own = 0.0, one_hot(given, len(prototypes.prior)).float()
     for _ in range(ROUNDS):
         last, share = next_round(rounds, prototypes, directions, own, given, shares, total)
         rounds, own = (*rounds, last), last.labels(directions, own, given)
@@ -221,7 +223,7 @@ def next_round(
     directions: Tensor,
     own: Tensor,
     given: Tensor,
-    shares: Tensor,
+    shares: Tensor | None,
     total: Total,
     *,
     by_likelihood: bool = False,
@@ -234,11 +236,11 @@ def next_round(
         directions: (M, R) of the sample.
         own: (M, C) its labels after them.
         given: (M,) its given classes.
-        shares: (C,) logarithm of the given shares of the classes.
+        shares: (C,) logarithm of the given shares of the classes, to which labels are rescaled; None to leave them.
         total: The sum over ranks.
         by_likelihood: Take 1 − d from the likelihood of the given labels instead of the anchors.
     """
-    classes = len(shares)
+    classes = len(prototypes.prior)
     similar = prototypes.similarities(directions, own)
     rate = 1 - _agreement(similar, given, total)
     believed = own if rounds else one_hot(similar.argmax(1), classes).float()
@@ -249,8 +251,8 @@ def next_round(
         sharpness, rate = likeliest(similar, given, spread, sharpness, before, total)
     noise = log_noise(given, classes, torch.tensor(rate), spread)
     sharpness = sharpness_of(similar, noise, sharpness, total)
-    tilt = tilt_to(sharpness * similar + noise, shares, total)
     none = torch.zeros(classes)
+    tilt = none if shares is None else tilt_to(sharpness * similar + noise, shares, total)
     return Round(prototypes, sharpness, torch.tensor(rate), spread, none, tilt), share
 
 
