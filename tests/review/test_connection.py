@@ -145,9 +145,7 @@ def test_who_waits_longest_makes_room(serve_with):
             return opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
 
         asking, crowd = connect(), [connect() for _ in range(8)]
-        wait_until(
-            lambda: server.connections == 9
-        )  # accepted: who is accepted after the request would come after it
+        wait_until(lambda: server.connections == 9)  # who is accepted after the request would count as later
         asking.sendall(whole(server))
         assert status(asking) == 200
         crowd += [connect() for _ in range(6)]
