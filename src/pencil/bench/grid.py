@@ -32,7 +32,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,9 @@ class Grid:
         places = [place for place in self._places() if all(place[axis] in chosen[axis] for axis in AXES)]
         if not places:
             raise ConfigError(f"--only {' --only '.join(only)}: no cell of the grid is left; leave one out")
-        return [self._cell(place, seed) for place in places for seed in self._chosen_seeds(seeds)]
+        chosen_seeds = self._chosen_seeds(seeds)
+        settings = ((place, self._settings(place)) for place in places)
+        return [_cell(place, table | {"seed": seed}) for place, table in settings for seed in chosen_seeds]
 
     def _chosen_seeds(self, seeds: int | Sequence[int] | None) -> Sequence[int]:
         if not isinstance(seeds, int):
@@ -159,13 +161,8 @@ class Grid:
         layers: list[Table] = self.table.get(axis, [])
         return next((layer for layer in layers if layer["name"] == name), {"name": name})
 
-    def _cell(self, place: Mapping[str, str], seed: int) -> Cell:
-        table = self._settings(place, seed)
-        config = RunConfig.of(expand_variables(table))
-        return Cell(**place, seed=seed, config=config, config_hash=_hash(RunConfig.of(table)))
-
-    def _settings(self, place: Mapping[str, str], seed: int) -> Table:
-        """A cell's settings, each table of the grid laid over those before."""
+    def _settings(self, place: Mapping[str, str]) -> Table:
+        """The settings of a place's cells but their seed, each table of the grid laid over those before."""
         base, data = self.table.get("base", {}), self._layer("data", place["data"])
         name = data.get("preset", base.get("preset"))
         table = preset(name, "").table() if name else {}
@@ -176,7 +173,7 @@ class Grid:
         table = lay_over(table, _settings_of("variant", self._layer("variant", place["variant"])))
         if "validation" in self.table:
             table = lay_over(table, {"data": {"validation": self.table["validation"]}})
-        return resolve_settings(table | {"seed": seed})
+        return resolve_settings(table)
 
     def _with_method(self, table: Table, method: str) -> Table:
         if method not in CEILINGS or not self.table.get("ceilings"):
@@ -201,7 +198,7 @@ class Grid:
 
     def _mistakes(self, place: Mapping[str, str]) -> Iterator[str]:
         try:
-            table = self._settings(place, self.seeds[0])
+            table = self._settings(place) | {"seed": self.seeds[0]}
         except ConfigError as error:
             yield str(error)
             return
@@ -211,6 +208,11 @@ class Grid:
             except ConfigError as error:
                 lines = str(error).splitlines()
                 yield from (line.strip() for line in lines if not line.endswith("wrong:"))
+
+
+def _cell(place: Mapping[str, str], table: Table) -> Cell:
+    config = RunConfig.of(expand_variables(table))
+    return Cell(**place, seed=config.seed, config=config, config_hash=_hash(RunConfig.of(table)))
 
 
 def _settings_of(kind: str, layer: Mapping[str, Any]) -> Table:
@@ -246,9 +248,15 @@ def _without_defaults(section: object, table: Table) -> Table:
 
 def _defaults(section: object) -> Table:
     """The fields of a section with their defaults; of anything else none."""
-    if isinstance(section, BaseModel):
-        fields = type(section).model_fields
+    kind: Any = type(section)  # mypy does not take type[object] for hashable
+    return _defaults_of(kind)
+
+
+@cache
+def _defaults_of(kind: type) -> Table:
+    if issubclass(kind, BaseModel):
+        fields = kind.model_fields
         return {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
-    if dataclasses.is_dataclass(section):
-        return {field.name: field.default for field in dataclasses.fields(section)}
+    if dataclasses.is_dataclass(kind):
+        return {field.name: field.default for field in dataclasses.fields(kind)}
     return {}

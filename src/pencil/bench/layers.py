@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from typing import Any
 
 from pencil.config import assign
@@ -23,10 +22,17 @@ def lay_over(base: Table, settings: Mapping[str, Any]) -> Table:
     Tables are laid over tables value by value; one that names another ``name`` or ``kind`` takes the other's place
     whole, for another method or model has other settings. Phases go by their names, as in ``--set``.
     """
-    result = deepcopy(base)
+    result: Table = _copied(base)
     for path, value in _leaves(result, settings):
-        assign(result, path, deepcopy(value))
+        assign(result, path, _copied(value))
     return result
+
+
+def _copied(value: Any) -> Any:
+    """Plain values again; several times as fast as ``deepcopy``, and a grid copies thousands of tables."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _leaves(base: Any, settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

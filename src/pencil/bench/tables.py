@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -174,13 +175,10 @@ def _titles(metrics: Sequence[str]) -> str:
 
 
 def _seeds(lines: Sequence[Line]) -> str:
-    counts = sorted({len(_distinct(_cell(lines, line), "seed")) for line in lines})
+    cells = {(line["noise"], label_of(line), line["seed"]) for line in lines}
+    counts = sorted(set(Counter(cell[:2] for cell in cells).values()))
     text = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{text} seed{'' if text == '1' else 's'}"
-
-
-def _cell(lines: Sequence[Line], one: Line) -> list[Line]:
-    return [line for line in lines if line["noise"] == one["noise"] and label_of(line) == label_of(one)]
 
 
 def _of(lines: Sequence[Line], data: str) -> list[Line]:
