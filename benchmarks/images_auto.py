@@ -13,14 +13,24 @@ set decides nothing. Other methods have as many epochs and the same learning rat
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from common import between_marks, finish, write_lines
 from images_auto_figures import draw_epochs, draw_memorised
+from images_auto_tables import (
+    Run,
+    has_memorised,
+    is_usual,
+    measures,
+    name_of,
+    noise_of,
+    order_of,
+    plain_epochs,
+    tables,
+)
 
 from pencil.engine import read_json_lines, read_metrics
 from pencil.results import RELABEL
@@ -31,11 +41,7 @@ RECORDED = Path(__file__).parent / "results" / "images_auto.jsonl"
 PAGE = Path(__file__).parents[1] / "docs" / "images.md"
 FIGURE = PAGE.parent / "figures" / "images_auto.png"
 MEMORISED = FIGURE.with_name("images_memorised.png")
-AUTO = "auto"
-USUAL = 18  # epochs of the preset before it corrects
-NAMES = {"cifar10": "asymmetric", "file": "people"}  # of noises
 KEPT = ("epoch", "phase", "validation_accuracy", "test_accuracy", "labels_correct", "labels_changed")
-Run = Mapping[str, Any]
 
 
 def main() -> None:
@@ -57,7 +63,7 @@ def main() -> None:
 def record(folders: Sequence[Path]) -> None:
     """Add runs, in place of those with the same name, and write the page and its figures."""
     named = {name_of(run): run for run in (*recorded(), *map(line_of, folders))}
-    runs = sorted(named.values(), key=_order)
+    runs = sorted(named.values(), key=order_of)
     write_lines(RECORDED, runs)
     PAGE.write_text(between_marks(PAGE.read_text(encoding="utf-8"), tables(runs)), encoding="utf-8")
     draw(runs)
@@ -121,162 +127,9 @@ def handed_out(directory: RunDirectory) -> dict[str, Any]:
     }
 
 
-def method_of(run: Run) -> str:
-    """``auto``, or the method of a run that followed its phases."""
-    return AUTO if run["plan"] == AUTO else str(run["method"])
-
-
-def noise_of(run: Run) -> str:
-    """The noise in words."""
-    noise = run["noise"]
-    kind = NAMES.get(noise["kind"], noise["kind"])
-    return f"{kind} {100 * noise['rate']:.0f} %" if "rate" in noise else f"{kind}, {noise['key']}"
-
-
-def plain_epochs(run: Run) -> list[dict[str, Any]]:
-    """The epochs of plain training before the first correction of ``auto``; every epoch of another method.
-
-    They include those that ``auto`` has undone because the network had begun to memorise.
-    """
-    found: list[dict[str, Any]] = run["plain"] if method_of(run) == AUTO else run["epochs"]
-    return found
-
-
-def is_usual(run: Run) -> bool:
-    """Whether it is a run of ``auto`` that begins to correct when the preset does."""
-    return method_of(run) == AUTO and len(plain_epochs(run)) == USUAL
-
-
-def has_memorised(run: Run) -> bool:
-    """Whether ``auto`` went back to an earlier epoch before it corrected."""
-    kept = [each for each in run["epochs"] if each["phase"] == "backbone"]
-    return method_of(run) == AUTO and len(kept) < len(plain_epochs(run))
-
-
-def is_renewed(run: Run) -> bool:
-    """Whether it ends with a network that has learned from calibrated labels."""
-    return any(epochs < len(run["epochs"]) for epochs in run.get("renewed", []))
-
-
-def name_of(run: Run) -> str:
-    """The noise, how many rows, the seed, and what is not as in the preset: the method, or when correction begins."""
-    words = [noise_of(run).removesuffix(" %").replace(", ", " "), str(run["examples"]), str(run["seed"])]
-    if method_of(run) != AUTO:
-        words.append(method_of(run))
-    elif not is_usual(run):
-        words.append(f"after_{len(plain_epochs(run))}")
-    return "_".join(words).replace(" ", "_")
-
-
-def _order(run: Run) -> tuple[Any, ...]:
-    """By the number of rows, then symmetric noises first."""
-    kind = str(run["noise"]["kind"])
-    return (
-        run["examples"],
-        kind != "symmetric",
-        kind,
-        run["noise"].get("rate", 1),
-        run["seed"],
-        method_of(run) != AUTO,
-        len(run["epochs"]) if method_of(run) != AUTO else len(plain_epochs(run)),
-    )
-
-
-def measures(run: Run) -> dict[str, float]:
-    """The accuracies and label shares of a run, in percent."""
-    epochs, own = run["epochs"], method_of(run)
-    plain = plain_epochs(run)
-    best = max(plain, key=lambda each: float(each["validation_accuracy"]))
-    shares = {
-        "cross_entropy" if own == AUTO else "best": best["test_accuracy"],
-        **({"cross_entropy_last": plain[-1]["test_accuracy"]} if own == AUTO else {}),
-        "auto" if own == AUTO else "last": epochs[-1]["test_accuracy"],
-        "labels_before": epochs[0]["labels_correct"],
-        "labels_after": epochs[-1]["labels_correct"],
-        "suggested": run["handed_out"]["suggested_right"],
-        "relabelled": run["handed_out"]["relabelled_right"],
-    }
-    return {name: round(100 * share, 1) for name, share in shares.items()}
-
-
 def figures(runs: Sequence[Run]) -> dict[str, float]:
     """The measures of every run, by its name."""
     return {f"{name_of(run)}_{name}": value for run in runs for name, value in measures(run).items()}
-
-
-def at_symmetric_50(runs: Sequence[Run]) -> dict[str, float]:
-    """The measures of ``auto`` at symmetric 50 % on the most rows, mean over seeds; nothing if it was not run."""
-    own = [run for run in runs if method_of(run) == AUTO]
-    chosen = [run for run in own if run["noise"]["kind"] == "symmetric" and run["noise"]["rate"] == 0.5]
-    most = max((run["examples"] for run in chosen), default=0)
-    found = [measures(run) for run in chosen if run["examples"] == most]
-    names = {
-        "images_auto_sym50": "auto",
-        "images_cross_entropy_sym50_best": "cross_entropy",
-        "images_right_labels_sym50": "labels_after",
-    }
-    return {
-        name: round(statistics.mean(each[key] for each in found), 1) for name, key in names.items() if found
-    }
-
-
-def tables(runs: Sequence[Run]) -> str:
-    """Markdown: the runs of ``auto`` by number of images, largest first, then those of other methods."""
-    sizes = sorted({run["examples"] for run in runs if is_usual(run)}, reverse=True)
-    parts = [
-        f"### {size:,} training images\n\n{table([run for run in runs if run['examples'] == size])}"
-        for size in sizes
-    ]
-    return "\n\n".join([*parts, f"### Other methods\n\n{methods_table(runs)}"])
-
-
-def table(runs: Sequence[Run]) -> str:
-    """Markdown: a line for each run of ``auto`` that begins to correct when the preset does."""
-    names = [
-        *("cross_entropy", "cross_entropy_last", "auto"),
-        *("labels_before", "labels_after", "suggested", "relabelled"),
-    ]
-    lines = [
-        "| noise | seed | cross entropy: best epoch | last | `auto` "
-        "| right labels: given | y^d | suggested | relabelled | rounds |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for run in filter(is_usual, runs):
-        told = measures(run)
-        shown = " | ".join(str(told[name]) for name in names)
-        rounds = f"{corrections(run)}{' + q' * is_renewed(run)}"
-        lines.append(f"| {noise_of(run)} | {run['seed']} | {shown} | {rounds} |")
-    return "\n".join(lines)
-
-
-def corrections(run: Run) -> int:
-    """Rounds of correction that were kept."""
-    phases = [each["phase"] for each in run["epochs"]]
-    return sum(
-        now == "correction" != before for before, now in zip(["backbone", *phases], phases, strict=False)
-    )
-
-
-def methods_table(runs: Sequence[Run]) -> str:
-    """Markdown: a line for each run of another method, with ``auto`` on the same images."""
-    of_auto = {name_of(run): measures(run) for run in runs if method_of(run) == AUTO}
-    lines = [
-        "| noise | training images | seed | method | best epoch | last epoch | right labels | `auto`: last epoch |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for run in runs:
-        method, told = method_of(run), measures(run)
-        if method == AUTO:
-            continue
-        own = of_auto.get(name_of(run).removesuffix(f"_{method}"))
-        changed = any(each.get("labels_changed") for each in run["epochs"])
-        # At the end only: some methods begin with labels of their own.
-        labels = told["labels_after"] if changed else "–"
-        lines.append(
-            f"| {noise_of(run)} | {run['examples']:,} | {run['seed']} | {method.replace('_', ' ')} | {told['best']} | "
-            f"{told['last']} | {labels} | {own['auto'] if own else '–'} |"
-        )
-    return "\n".join(lines)
 
 
 def draw(runs: Sequence[Run]) -> None:

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from common import between_marks, finish
-from images_auto import at_symmetric_50
 from images_auto import recorded as recorded_images
+from images_auto_tables import at_symmetric_50
 from results_figure import draw
 
 from pencil.bench import read_results, tabulate
