@@ -145,7 +145,8 @@ def test_more_seeds_than_anybody_means_are_refused(table):
 
 @pytest.mark.parametrize("seeds", [0, 3])
 def test_seeds_that_the_grid_does_not_have_are_refused(table, seeds):
-    with pytest.raises(ConfigError, match=f"--seeds {seeds}: the grid has 2; write seeds = {seeds} there"):
+    remedy = f"write seeds = {seeds} there, or --seeds {seeds}, with a comma for this seed alone"
+    with pytest.raises(ConfigError, match=f"--seeds {seeds}: the grid has 2; {remedy}"):
         Grid.of(table).cells(seeds=seeds)
 
 

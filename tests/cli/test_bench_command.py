@@ -98,3 +98,16 @@ def test_the_bar_keeps_failures_and_the_last_run(monkeypatch):
     task = bar._progress.tasks[0]
     assert "a cell  failed: no luck" in told
     assert (task.completed, task.total, task.fields["last"]) == (2, 2, "b cell  test 50.0 %")
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("5", 5), ("5,", [5]), ("5,6,7", [5, 6, 7])])
+def test_seeds_are_how_many_or_with_a_comma_themselves(text, seeds):
+    (option,) = [each for each in module.bench.commands["run"].params if each.name == "seeds"]
+    assert option.type.convert(text, option, None) == seeds
+
+
+@pytest.mark.parametrize("seeds", ["five", "1,two"])
+def test_seeds_that_are_no_numbers_are_named(pencil, tmp_path, seeds):
+    refused = pencil("bench", "run", tmp_path / "grid.toml", "--seeds", seeds)
+    assert refused.exit_code == 2
+    assert f"{seeds!r} is not a number; write 3, or seeds such as 5,6,7" in refused.output

@@ -47,10 +47,3 @@ def test_a_run_from_given_labels_has_no_second_expert(data, tmp_path):
     refused = call("evaluate", run, "--split", "train", "--expert")
     assert isinstance(refused.exception, RunError)
     assert "has no second expert; train it on features with: --start prototypes" in str(refused.exception)
-
-
-@pytest.mark.parametrize("seeds", ["five", "1,two"])
-def test_seeds_that_are_no_numbers_are_named(tmp_path, seeds):
-    refused = call("bench", "run", tmp_path / "grid.toml", "--seeds", seeds)
-    assert refused.exit_code == 2
-    assert f"{seeds!r} is not a number; write 3, or seeds such as 5,6,7" in refused.output

@@ -129,7 +129,10 @@ class Grid:
         if not isinstance(seeds, int):
             return self.seeds if seeds is None else seeds
         if not 1 <= seeds <= len(self.seeds):
-            raise ConfigError(f"--seeds {seeds}: the grid has {len(self.seeds)}; write seeds = {seeds} there")
+            raise ConfigError(
+                f"--seeds {seeds}: the grid has {len(self.seeds)}; write seeds = {seeds} there, "
+                f"or --seeds {seeds}, with a comma for this seed alone"
+            )
         return self.seeds[:seeds]
 
     @cached_property

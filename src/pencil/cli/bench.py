@@ -78,7 +78,9 @@ def bench() -> None:
     help="Run these cells only, e.g. method=pencil,cross_entropy. AXIS is data, noise, method or variant. "
     "May be repeated; names of one axis add up.",
 )
-@click.option("--seeds", type=_seeds, metavar="N", help="Use the first N seeds only; or these seeds: 5,6,7.")
+@click.option(
+    "--seeds", type=_seeds, metavar="N", help="Use the first N seeds only; or these seeds: 5,6,7 (one: 5,)."
+)
 @click.option("--keep", is_flag=True, help="Keep checkpoints and label files in the run folders.")
 @trust_code_option
 @as_json
