@@ -8,12 +8,11 @@ import threading
 import pytest
 
 from pencil.cli import ranks
-from support.ranks import meeting_points
+from support.ranks import meeting_points, torchrun
 
 pytestmark = pytest.mark.ranks
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 PROGRAM = """
 import os
 from pencil.algorithm import Pencil, Step
@@ -38,7 +37,7 @@ def test_label_rows_of_one_rank_that_are_not_finite_end_all_with_one_line(points
     words = ("train", points, "--out", out, "--epochs", "1,6,1", "--quiet")
     command = [
         sys.executable,
-        *LAUNCH,
+        *torchrun(2),
         program,
         *words,
         *(word for each in settings for word in ("--set", each)),

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from pencil.data import read_features, read_shards
+from support.ranks import torchrun
 
 pytestmark = pytest.mark.slow
 
@@ -65,13 +66,8 @@ def run(folder, *words, ranks=None, **environment):
     folder.mkdir(exist_ok=True)
     (folder / "tones.py").write_text(MODULE)
     (folder / "calls").write_bytes(b"")
-    launch = (
-        ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m")
-        if ranks
-        else ("-m",)
-    )
     return subprocess.run(
-        [sys.executable, *launch, "pencil", "embed", *map(str, words)],
+        [sys.executable, *(torchrun(ranks) if ranks else ()), "-m", "pencil", "embed", *map(str, words)],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,

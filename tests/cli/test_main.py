@@ -16,6 +16,7 @@ import pytest
 
 import pencil.run
 from pencil.presets import PRESETS
+from support.ranks import torchrun
 
 pytestmark = pytest.mark.slow
 
@@ -379,7 +380,7 @@ def test_a_plan_that_cannot_be_names_what_is_wrong(main_program):
 
 
 def test_two_processes_leave_one_result_with_every_row(points, pencil, tmp_path):
-    program = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "pencil")
+    program = (*torchrun(2), "-m", "pencil")
     words = ("train", points, "--out", tmp_path / "run", "--noise", "symmetric:0.3", "--quiet", "--json")
     result = process(*words, program=program)
     assert result.returncode == 0, result.stderr

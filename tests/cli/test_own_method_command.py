@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from pencil import PencilClassifier
 from pencil.config import RunConfig
 from support.own_method import FILE, MODULE
+from support.ranks import torchrun
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ SETTINGS = (
     *("--epochs", "1,6,1", "--quiet", "--noise", "symmetric:0.3"),
     *("--set", "method.drift=0.4", "--set", "train.batch_size=30", "--set", "checkpoint.steps=2"),
 )
-RANKS = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "pencil")
+RANKS = (*torchrun(2), "-m", "pencil")
 GRID = """
 [base]
 preset = "features"

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pencil.kinds import kinds, recognise
 from pencil.review import Review
 from pencil.run import RunDirectory
 from support.kinds import kinds_restored
+from support.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -149,22 +149,8 @@ def test_it_predicts_with_and_without_labels(run, tickets, tmp_path):
 
 def test_ranks_know_it_and_so_does_resume(installed, tickets, tmp_path):
     paths = os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    launch = (
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node=2",
-        "-m",
-        "pencil",
-    )
     out = tmp_path / "run"
-    command = [*launch, "train", tickets, "--out", out, *QUICK, "--set", "checkpoint.steps=5"]
-    done = subprocess.run(
-        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    on_ranks(2, "train", tickets, "--out", out, *QUICK, "--set", "checkpoint.steps=5", PYTHONPATH=paths)
     before = json.loads((out / "summary.json").read_text())
     (out / "summary.json").unlink()  # as if it had been killed before the end
     pencil("resume", out, "--quiet")

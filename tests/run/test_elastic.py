@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from support.ranks import torchrun
+
 pytestmark = pytest.mark.ranks
 
 ROWS = 400
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-LAUNCH = ("torch.distributed.run", "--standalone", "--nproc_per_node=2", "--max-restarts=3", "-m", "pencil")
+LAUNCH = (*torchrun(2, "--max-restarts=3"), "-m", "pencil")
 SETTINGS = ("train.parallel=fsdp", "train.batch_size=10", "checkpoint.steps=25", "method.label_rate=4.0")
 
 
@@ -54,7 +56,7 @@ def test_torchrun_told_to_stop_leaves_a_checkpoint_that_one_process_continues(da
     settings = [word for setting in SETTINGS for word in ("--set", setting)]
     train = ("train", data, "--out", out, "--epochs", "1,3,2", "--quiet", *settings)
     launcher = subprocess.Popen(
-        [sys.executable, "-m", *LAUNCH, *map(str, train)],
+        [sys.executable, *LAUNCH, *map(str, train)],
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         text=True,

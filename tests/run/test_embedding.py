@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -20,6 +19,7 @@ from pencil.presets import preset
 from pencil.review import Review
 from pencil.run import ChangedDataError, RunDirectory, evaluate, judged_labels, predict, resume, train
 from support.own_encoder import FILE, MODULE, NAME, SIZE
+from support.ranks import on_ranks
 
 CLASSES = {"blue": (20, 20, 200), "green": (20, 200, 20), "red": (200, 20, 20)}
 ROWS = 12  # a class
@@ -129,10 +129,8 @@ def test_ranks_divide_the_rows_and_train_as_one_process_does(photos, tmp_path):
     (tmp_path / "encoded").unlink()
     settings = tmp_path / "settings.toml"
     settings.write_text(config_of(photos).toml())
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "pencil")
-    words = ("train", "--config", str(settings), "--out", str(tmp_path / "two"), "--trust-code", "--quiet")
-    place = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    subprocess.run([sys.executable, *launcher, *words], check=True, timeout=300, env=os.environ | place)
+    words = ("train", "--config", settings, "--out", tmp_path / "two", "--trust-code")
+    on_ranks(2, *words, PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     two = RunDirectory(tmp_path / "two")
     weights = [load_file(run.path / "model.safetensors")["1.weight"] for run in (one, two)]
     torch.testing.assert_close(*weights, atol=1e-4, rtol=1e-4)

@@ -1,10 +1,7 @@
 """The posterior of a run: when it is computed, that it is exact on resume, and alike for any number of ranks."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,6 +12,7 @@ from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
 from pencil.run.passes import early_epoch
+from support.ranks import on_ranks
 from support.stopping import StopAfter
 
 NOISE = {"kind": "symmetric", "rate": 0.3}
@@ -134,12 +132,6 @@ def test_the_asked_share_replaces_that_of_the_run(make_config, tmp_path, asked):
     judged = next(LabelTable.open(run, asked).chunks())
     relabelled = judged.verdict == 1
     assert float((1 - judged.confidence[relabelled]).sum()) <= asked * int(relabelled.sum())
-
-
-def on_ranks(ranks, *words):
-    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *launcher, *map(str, words), "--quiet"], env=environment, check=True)
 
 
 @pytest.mark.ranks

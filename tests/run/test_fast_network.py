@@ -1,9 +1,5 @@
 """The fast network in a run: what its whitening is computed from, alike on resume, when loaded and on ranks."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,6 +11,7 @@ from pencil.presets import preset
 from pencil.run import prepare_examples, resume, train
 from pencil.run.build import build_training
 from pencil.run.network import build_network, build_preparation, trained_network
+from support.ranks import on_ranks
 from support.stopping import StopAfter
 
 RUNTIME = Runtime(device=torch.device("cpu"))
@@ -84,9 +81,6 @@ def test_two_ranks_have_the_whitening_of_one_process(config, tmp_path, parallel)
     table = config.table()
     table["train"] |= {"parallel": parallel}
     (tmp_path / "config.toml").write_text(RunConfig.of(table).toml())
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "pencil")
-    words = ("train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together", "--quiet")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    on_ranks(2, "train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together")
     together = load_file(tmp_path / "together" / "model.safetensors")
     assert torch.equal(together["whitening.weight"], built(config)[0].whitening.weight)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from test_estimation import of_digits, on_ranks
+from test_estimation import of_digits
 from test_run_auto import Die
 
 from pencil.config import RunConfig
@@ -12,6 +12,7 @@ from pencil.engine import read_json_lines
 from pencil.errors import ConfigError
 from pencil.results import POSTERIOR, SavedLabels
 from pencil.run import RunDirectory, prepare_examples, resume, train
+from support.ranks import on_ranks
 from support.stopping import StopAfter
 
 STEPS = 15  # an epoch

@@ -1,9 +1,6 @@
 """Near-identical rows and outliers of a run: found, the same after resume and over ranks, and left out if asked."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ import pytest
 from pencil.errors import RunError
 from pencil.results import read_neighbours
 from pencil.run import LabelTable, RunDirectory, resume, train
+from support.ranks import on_ranks
 
 ROWS, TESTS, DIMS = 400, 60, 12
 FILES = ("neighbours.json", "neighbours.safetensors")
@@ -94,10 +92,7 @@ def test_results_that_are_lost_come_back_the_same(compared, config, tmp_path):
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_find_what_one_process_does(compared, tmp_path, ranks):
     (tmp_path / "config.toml").write_text(compared.config.toml())
-    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
-    words = ("train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together", "--quiet")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    on_ranks(ranks, "train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together")
     assert contents(RunDirectory.open(tmp_path / "together")) == contents(compared)
 
 

@@ -1,9 +1,5 @@
 """A run that starts from prototypes: exact on resume, alike for any number of ranks and store, with a second expert."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -17,6 +13,7 @@ from pencil.results import SavedLabels, read_card, read_expert
 from pencil.results.files import read_tensors
 from pencil.run import LabelTable, RunDirectory, evaluate, predict, prepare_examples, resume, train
 from pencil.run.start import NAME
+from support.ranks import on_ranks
 from support.stopping import StopAfter
 
 NOISE = {"kind": "symmetric", "rate": 0.4}
@@ -91,10 +88,7 @@ def test_images_start_from_the_networks_features_and_continue_exactly(manifest, 
 def test_ranks_start_from_what_one_process_does(started, tmp_path, ranks, store):
     alone = train(started(store=store), tmp_path / "alone")
     (tmp_path / "config.toml").write_text(alone.config.toml())
-    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", "-m", "pencil")
-    words = ("train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together", "--quiet")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    on_ranks(ranks, "train", "--config", tmp_path / "config.toml", "--out", tmp_path / "together")
     together = RunDirectory.open(tmp_path / "together")
     if store == "dense":
         one, several = (start_rows(run).rows["values"] for run in (alone, together))
@@ -108,10 +102,7 @@ def test_ranks_start_from_what_one_process_does(started, tmp_path, ranks, store)
 def test_a_stopped_run_continues_on_other_ranks_from_the_same_labels(started, tmp_path):
     stopped = train(started(), tmp_path / "stopped", (StopAfter(4),))
     before = start_rows(stopped).rows["values"]
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "pencil")
-    words = ("resume", stopped.path, "--quiet")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, *launcher, *map(str, words)], env=environment, check=True)
+    on_ranks(2, "resume", stopped.path)
     assert torch.equal(start_rows(stopped).rows["values"], before)
     whole = train(started(), tmp_path / "whole")
     torch.testing.assert_close(learned(stopped), learned(whole), atol=5e-3, rtol=0)

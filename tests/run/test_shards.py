@@ -25,6 +25,7 @@ from pencil.presets import preset
 from pencil.results import SavedLabels
 from pencil.run import RunDirectory, resume, train
 from pencil.run.build import build_sampler, check_same_rows
+from support.ranks import torchrun
 
 pytestmark = pytest.mark.ranks
 
@@ -106,9 +107,8 @@ def index(tmp_path_factory):
 def start(folder, *words, ranks=2, **environment):
     program = folder / "program.py"
     program.write_text(PROGRAM)
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
     return subprocess.Popen(
-        [sys.executable, *launcher, str(program), *map(str, words)],
+        [sys.executable, *torchrun(ranks), str(program), *map(str, words)],
         env={**ENVIRONMENT, "OPENED": str(folder / "opened"), **environment},
         stderr=subprocess.DEVNULL,
     )

@@ -1,8 +1,26 @@
-"""Several processes of one group: where they meet."""
+"""Several processes of one group: under torchrun, or where those that a test starts meet."""
 
 import contextlib
+import os
+import subprocess
+import sys
 
 from torch.distributed import TCPStore
+
+
+def torchrun(ranks, *options):
+    """The arguments of Python before the program (``-m``, module) that so many processes run."""
+    return ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", *options)
+
+
+def on_ranks(ranks, *words, **environment):
+    """A command of pencil on so many ranks, which must succeed."""
+    subprocess.run(
+        [sys.executable, *torchrun(ranks), "-m", "pencil", *map(str, words), "--quiet"],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        timeout=300,
+        check=True,
+    )
 
 
 @contextlib.contextmanager
