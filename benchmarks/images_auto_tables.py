@@ -68,6 +68,7 @@ def order_of(run: Run) -> tuple[Any, ...]:
         kind != "symmetric",
         kind,
         run["noise"].get("rate", 1),
+        run["noise"].get("key", ""),
         run["seed"],
         method_of(run) != AUTO,
         len(run["epochs"]) if method_of(run) != AUTO else len(plain_epochs(run)),
@@ -140,8 +141,9 @@ def table(runs: Sequence[Run]) -> str:
 def means_table(runs: Sequence[Run]) -> str:
     """Markdown: mean ± standard deviation for each noise and number of images that ``auto`` ran with several seeds."""
     lines = [
-        "| noise | training images | seeds | cross entropy: best epoch | `auto` | ahead by | y^d | suggested |",
-        "|---|---|---|---|---|---|---|---|",
+        "| noise | training images | seeds | cross entropy: best epoch | last "
+        "| `auto` | ahead of the best | y^d | suggested |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for (noise, size), found in groupby(filter(is_usual, runs), lambda run: (noise_of(run), run["examples"])):
         told = [measures(run) for run in found]
@@ -152,11 +154,11 @@ def means_table(runs: Sequence[Run]) -> str:
 
 def _means(told: Sequence[Mapping[str, float]]) -> Iterator[str]:
     ahead = [each["auto"] - each["cross_entropy"] for each in told]
-    columns = (
-        [each[name] for each in told] for name in ("cross_entropy", "auto", "labels_after", "suggested")
+    best, last, auto, *labels = (
+        [each[name] for each in told]
+        for name in ("cross_entropy", "cross_entropy_last", "auto", "labels_after", "suggested")
     )
-    best, auto, *labels = columns
-    for values in (best, auto, ahead, *labels):
+    for values in (best, last, auto, ahead, *labels):
         yield f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
