@@ -271,7 +271,7 @@ it says so.
 """
 
 SHORTER = """ Runs [at a shorter schedule](#the-papers-experiments-at-a-shorter-schedule)
-do not count; there are {count}, marked where they are not finished."""
+do not count; so far {count}, marked if not finished."""
 
 HOW = """## How to run the paper's experiments
 
