@@ -30,8 +30,14 @@ def reproduction(imported):
 
 
 @pytest.fixture(scope="module")
-def cells(reproduction):
-    return list(reproduction.cells(reproduction.read_paper()))
+def paper(reproduction, imported):
+    with imported("reproduction_cells") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def cells(paper):
+    return list(paper.cells(paper.read_paper()))
 
 
 def test_the_page_is_what_the_data_says(reproduction):
@@ -77,20 +83,18 @@ def test_the_papers_figures_were_copied_rightly(cells, table, row, column, best,
     assert (cell.best, cell.last) == (best, last)
 
 
-def test_the_page_says_not_run_wherever_no_result_was_recorded(cells, reproduction):
+def test_the_page_says_not_run_wherever_no_result_was_recorded(cells, paper):
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    recorded = {(each.preset, each.flags) for each in reproduction.recorded()}
+    recorded = {(each.preset, each.flags) for each in paper.recorded()}
     run_cells = sum((cell.preset, cell.flags) in recorded for cell in cells)
     assert sum(line.endswith("| not run |") for line in lines) >= len(cells) - run_cells
 
 
-def test_a_command_on_the_page_gives_the_settings_that_a_recorded_run_must_have(
-    cells, reproduction, tmp_path
-):
+def test_a_command_on_the_page_gives_the_settings_that_a_recorded_run_must_have(cells, paper, tmp_path):
     for cell in cells:
         if cell.absent:
             continue
-        words = shlex.split(reproduction.command(cell, str(tmp_path)))[3:]
+        words = shlex.split(paper.command(cell, str(tmp_path)))[3:]
         flags = dict(zip(words[::2], words[1::2], strict=True))
         config = train_config(
             str(tmp_path),
@@ -99,26 +103,27 @@ def test_a_command_on_the_page_gives_the_settings_that_a_recorded_run_must_have(
             method=flags.get("--method"),
             settings=tuple(value for key, value in flags.items() if key == "--set"),
         )
-        assert config == reproduction.config_of(cell, str(tmp_path))
+        assert config == paper.config_of(cell, str(tmp_path))
 
 
-def test_only_a_run_with_the_settings_of_a_cell_is_recorded(cells, reproduction, tmp_path):
+def test_only_a_run_with_the_settings_of_a_cell_is_recorded(cells, paper):
     cell = next(each for each in cells if each.preset == "paper:cifar10-symmetric-50" and not each.flags)
-    config = reproduction.config_of(cell, "x")
+    config = paper.config_of(cell, "x")
     free = config.model_copy(update={"seed": 3, "train": config.train.model_copy(update={"workers": 2})})
     other = config.model_copy(update={"train": config.train.model_copy(update={"batch_size": 64})})
-    assert [reproduction.is_of(each, cell) for each in (config, free, other)] == [True, True, False]
+    assert [paper.is_of(each, cell) for each in (config, free, other)] == [True, True, False]
 
 
-def test_a_recorded_run_shows_in_its_cell(reproduction):
+def test_a_recorded_run_shows_in_its_cell(paper, imported):
     runs = [
-        reproduction.Recorded("paper:clothing1m", (), seed, best, 72.0 + seed, None, "one GPU")
+        paper.Recorded("paper:clothing1m", (), seed, best, 72.0 + seed, None, "one GPU")
         for seed, best in ((0, 73.0), (1, 74.0))
     ]
-    assert reproduction.measured("paper:clothing1m", (), runs) == (
-        "best 73.50 ± 0.71, last 72.50 ± 0.71, 2 seeds, one GPU"
-    )
-    assert reproduction.measured("paper:clothing1m", ("--method", "forward"), runs) == "not run"
+    with imported("reproduction_page") as page:
+        shown = page.measured("paper:clothing1m", (), runs)
+        other = page.measured("paper:clothing1m", ("--method", "forward"), runs)
+    assert shown == "best 73.50 ± 0.71, last 72.50 ± 0.71, 2 seeds, one GPU"
+    assert other == "not run"
 
 
 def test_a_run_of_other_settings_is_refused(reproduction, blobs, tmp_path):
@@ -171,10 +176,10 @@ def run_of(config, folder, epochs):
 
 
 @pytest.fixture
-def notebook(reproduction, tmp_path, monkeypatch):
+def notebook(reproduction, paper, tmp_path, monkeypatch):
     """Records of this test only."""
     monkeypatch.setattr(reproduction.shorter, "RECORDED", tmp_path / "shorter.jsonl")
-    monkeypatch.setattr(reproduction, "RECORDED", tmp_path / "paper.jsonl")
+    monkeypatch.setattr(paper, "RECORDED", tmp_path / "paper.jsonl")
     return reproduction
 
 
