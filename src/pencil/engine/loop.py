@@ -4,14 +4,15 @@ A run is a number of optimiser steps. The step number alone says which epoch it 
 are augmented and what every schedule reads; weights, optimiser, label rows and random state are the rest. So a run
 that was stopped anywhere continues exactly.
 
-What a step does is in ``step``, what a checkpoint takes in ``saving``. A policy (``policy``) may change the plan at the
-end of an epoch; the plan is then part of the run's progress, and the step number means what the plan says.
+What a step does is in ``step``, what an epoch measures in ``measures``, what a checkpoint takes in ``saving``. A policy
+(``policy``) may change the plan at the end of an epoch; the plan is then part of the run's progress, and the step
+number means what the plan says.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -22,12 +23,13 @@ from pencil.engine.course import Course
 from pencil.engine.evaluate import equal_passes, predictions
 from pencil.engine.events import Clock
 from pencil.engine.guard import Guard
+from pencil.engine.measures import epoch_metrics, missing_accuracies
 from pencil.engine.policy import Decision, Policy, Restore, changes_plan
-from pencil.engine.progress import Progress, Tally
+from pencil.engine.progress import Progress
 from pencil.engine.saving import Saver
 from pencil.engine.signals import StopRequest
 from pencil.engine.step import Batch, Steps
-from pencil.engine.training import ACCURACIES, Training
+from pencil.engine.training import Training
 from pencil.engine.watch import FAULT, Watch
 from pencil.errors import NotFiniteError, RunError
 from pencil.models import apart
@@ -233,7 +235,7 @@ class Loop:
         job, progress = self.training, self.progress
         totals = progress.tally.of_all_ranks(job.runtime)
         progress.changed = totals.changed if totals.moved else progress.changed
-        metrics = self._metrics(epochs, totals)
+        metrics = epoch_metrics(job, progress, totals, epochs)
         for call in job.after_epoch:
             metrics |= call(epochs) or {}
         progress.end_epoch()
@@ -250,7 +252,7 @@ class Loop:
         course.follow(decision, metrics, self.step)
         if not isinstance(decision, Restore):
             job.learner.phases = course.phases
-            metrics = metrics | self._missing_accuracies(metrics)
+            metrics = metrics | missing_accuracies(job, metrics)
         said = {"decision": decision.word} if changes_plan(decision) else {}
         said |= {"reason": decision.reason} if decision.reason else {}
         self._emit("epoch", **metrics, **said)
@@ -273,45 +275,8 @@ class Loop:
         course.undone = taken - restored.step
         self._continue(restored, course)
         job.learner.epoch = float(metrics["epoch"])
-        metrics |= self._missing_accuracies(metrics)
+        metrics |= missing_accuracies(job, metrics)
         self._emit("restored", **metrics, restored=name)
-
-    def _metrics(self, epochs: int, totals: Tally) -> dict[str, Any]:
-        """Of the last of ``epochs`` epochs, from the sums of all ranks."""
-        learner = self.training.learner
-        return {
-            "epoch": epochs,
-            "phase": learner.moment.phase.name,
-            "learning_rate": learner.learning_rate,
-            "loss": totals.loss / totals.examples,
-            "train_agreement": totals.agreeing / totals.examples,
-            "labels_changed": int(self.progress.changed),
-            "forward_passes": int(totals.forward),
-            **self._accuracies(epochs),
-            **self._watched(),
-            "seconds": round(self.progress.seconds, 4),
-        }
-
-    def _watched(self) -> dict[str, Any]:
-        """What alarms are found by, as long as labels may move."""
-        job = self.training
-        if not job.watches or job.learner.moment.phase.name == "finetune":
-            return {}
-        metrics: dict[str, Any] = job.watched_labels()
-        if job.noise_rate is not None:
-            rate, high = job.noise_rate
-            metrics |= {"noise_rate": rate, "noise_rate_high": high, "examples": job.sampler.num_rows}
-        return metrics
-
-    def _accuracies(self, epochs: int) -> dict[str, float]:
-        """Where they are due, which they always are after the last epoch."""
-        last = epochs == total_epochs(self.training.learner.phases)
-        due = last or epochs % self.training.evaluate_every == 0
-        return self.training.accuracies() if due else {}
-
-    def _missing_accuracies(self, metrics: Mapping[str, Any]) -> dict[str, float]:
-        """Those of an epoch that was not due to be measured, and that a decision has made the last one."""
-        return {} if any(name in metrics for name in ACCURACIES) else self._accuracies(metrics["epoch"])
 
     def _after_step(self, wanted: Wanted) -> bool:
         """Save if it is time; True when the loop must end here."""

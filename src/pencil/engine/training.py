@@ -1,4 +1,4 @@
-"""The parts of a training, and the accuracy of its network and labels."""
+"""The parts of a training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -15,16 +14,13 @@ from pencil.data.examples import Examples
 from pencil.data.order import span
 from pencil.data.prepare import Preparation
 from pencil.data.sampler import EpochSampler
-from pencil.engine.alarms import AlarmActions, counts, gain, lost_share
+from pencil.engine.alarms import AlarmActions
 from pencil.engine.checkpoint import Checkpoints
-from pencil.engine.evaluate import agreement
 from pencil.engine.events import Events
 from pencil.engine.learner import LabelLearner
 from pencil.engine.parallel import backbone
 from pencil.engine.policy import Policy
 from pencil.engine.runtime import Runtime
-
-ACCURACIES = ("validation_accuracy", "test_accuracy", "labels_correct")
 
 
 @dataclass(kw_only=True)
@@ -81,45 +77,7 @@ class Training:
         """The positions of this rank's rows in the fixed order of all rows."""
         return span(self.sampler.num_rows, self.sampler.rank, self.sampler.world_size)
 
-    def accuracies(self) -> dict[str, float]:
-        """Of the network on held-out examples, and of the labels where the truth is known; never trained on."""
-        measured: dict[str, float] = {}
-        self.runtime.agree_on_buffers(self.backbone)
-        for name, examples in (("validation_accuracy", self.validation), ("test_accuracy", self.test)):
-            if examples is not None:
-                right, predicted = agreement(self.backbone, examples, self.preparation, self.runtime)
-                measured[name] = right
-                if self.watches and examples is self.validation:
-                    given = counts(examples.labels.hard, examples.num_classes)
-                    measured["predicted_classes_lost"] = lost_share(given, predicted)
-        if self.train.reference is not None:
-            measured["labels_correct"] = self._labels_correct(self.train.reference)
-        return measured
-
     @property
     def watches(self) -> bool:
         """Whether alarms watch the labels."""
         return self.alarms is not None and self.learner.method.learns_labels
-
-    def watched_labels(self) -> dict[str, float]:
-        """The metrics that alarms judge the labels of all ranks by; see ``alarms``."""
-        labels, classes = self.learner.labels(), self.learner.num_classes
-        found = [counts(each, classes) for each in (labels.given, labels.suggested)]
-        if self.posterior is not None:
-            found.append(gain(self.posterior, labels.given, labels.suggested, classes))
-        given, suggested, gained = self.runtime.total(torch.cat(found)).split(
-            [classes, classes, len(found[2:]) * 2]
-        )
-        metrics = {"label_classes_lost": lost_share(given, suggested)}
-        if self.posterior is not None:
-            rows = self.sampler.num_rows
-            metrics |= {
-                "labels_gain": float(gained[0]) / rows,
-                "labels_gain_error": float(gained[1]) ** 0.5 / rows,
-            }
-        return metrics
-
-    def _labels_correct(self, reference: Tensor) -> float:
-        right = (self.learner.labels().suggested == reference).sum()
-        counts = self.runtime.total(torch.tensor([int(right), len(reference)], dtype=torch.float64))
-        return float(counts[0] / counts[1])
