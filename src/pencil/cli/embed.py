@@ -18,7 +18,7 @@ from pencil.cli.progress import LINE_SECONDS, duration
 from pencil.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pencil.embed.write import Output, Rows
+    from pencil.embed.parts import Output, Rows
     from pencil.kinds import DataSection
 
 WAITING_SECONDS = 60.0  # between two lines of rank 0 while it waits for the others
@@ -64,7 +64,7 @@ def embed(
     """
     from pencil.cli.settings import data_section
     from pencil.embed import named_code, open_encoder
-    from pencil.embed.write import embed_rows, join_parts
+    from pencil.embed.parts import embed_rows, join_parts
     from pencil.engine import Runtime
     from pencil.run import code_of_data
 
@@ -96,7 +96,7 @@ def _default(data: str, rank: int) -> str:
 
 
 def _output(out: Path) -> type[Output]:
-    from pencil.embed.write import NpzOutput, ShardOutput
+    from pencil.embed.outputs import NpzOutput, ShardOutput
 
     if out.suffix.lower() == ".npz":
         return NpzOutput

@@ -15,16 +15,6 @@ A package that names the entry under the entry point group ``pencil.kinds`` make
 rank and on resume.
 """
 
-from pencil.kinds.built_in import (
-    CifarData,
-    DatasetData,
-    FeaturesData,
-    IdxData,
-    ImagesData,
-    ShardsData,
-    TableData,
-    TextData,
-)
 from pencil.kinds.kind import Kind
 from pencil.kinds.sections import (
     DataSection,
@@ -34,6 +24,16 @@ from pencil.kinds.sections import (
     RateNoise,
     Section,
     TrustedLabels,
+)
+from pencil.kinds.settings import (
+    CifarData,
+    DatasetData,
+    FeaturesData,
+    IdxData,
+    ImagesData,
+    ShardsData,
+    TableData,
+    TextData,
 )
 from pencil.kinds.table import AnyKind, kind_of, kinds, on_change, recognise, register
 
