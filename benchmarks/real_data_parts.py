@@ -18,8 +18,8 @@ import numpy as np
 from common import data_folder
 from PIL import Image
 
+from pencil.review import Review
 from pencil.review.history import Who
-from pencil.review.session import Review
 from pencil.run import RunDirectory
 
 SEED = 0

@@ -31,7 +31,7 @@ PRELOAD = (
     "pencil.bench.runner",
     "pencil.cli.main",
     "pencil.report.page",
-    "pencil.review.session",
+    "pencil.review.review",
     "pencil.run",
 )
 BENCHMARKS = Path(__file__).parents[1]

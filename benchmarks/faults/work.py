@@ -29,8 +29,8 @@ from pencil.config import RunConfig
 from pencil.engine import Event
 from pencil.engine.checkpoint import damage
 from pencil.results.decisions import REVIEW_FILE
+from pencil.review import Review
 from pencil.review.history import Who
-from pencil.review.session import Review
 
 ROWS, DIMS, CLASSES = 180, 6, 4
 STOP_AT = 17

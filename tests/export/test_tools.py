@@ -116,8 +116,8 @@ def test_an_unfinished_run_is_refused(run, tmp_path):
 @pytest.fixture
 def reviewed(run, tmp_path):
     """A copy of the run in which one row was dropped and one given the class after the one suggested."""
+    from pencil.review import Review
     from pencil.review.history import Who
-    from pencil.review.session import Review
 
     copy = tmp_path / "reviewed"
     shutil.copytree(run.path, copy)

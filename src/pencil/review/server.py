@@ -18,9 +18,9 @@ from pencil.errors import ConfigError, PencilError
 from pencil.imports import need
 from pencil.review.access import App, Guarded, HostNames
 from pencil.review.connection import LIMITS, PURPOSE, Limits, protocol
-from pencil.review.history import TicketError, Who
+from pencil.review.history import OvertakenError, TicketError, Who
 from pencil.review.items import Seen
-from pencil.review.session import OvertakenError, Session
+from pencil.review.session import Session
 
 PORT = 8642
 GRACE_SECONDS = 2
