@@ -1,19 +1,13 @@
-"""Rows with labels in files of columns: labels, votes, splits and trust, parsed and checked, all problems collected.
-
-Columns: ``label``; optional ``split``, ``trusted``, and votes as ``votes`` ("cat:3 dog:2", in Parquet also a list of
-counts) or as one column ``votes_<class>`` per class.
+"""Labels of files of columns: from parsed rows to classes, given labels and splits.
 
 N: rows. C: classes.
 """
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -22,179 +16,15 @@ from pencil.data.examples import Examples, Splits
 from pencil.data.inputs import Inputs
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.folder import TEST_SPLITS
-from pencil.data.tables import Cells, find_column
-from pencil.errors import ConfigError, DataError
+from pencil.data.readers.rows import Problems, Row, by_role, cell_text, parse_row
+from pencil.data.tables import Cells
+from pencil.errors import DataError
 from pencil.stores import GivenLabels
 
-LABEL_ROLES = ("label", "split", "trusted", "votes")
-_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
-VOTES = "votes_"
-_SHOWN = 10
 _MOST_VOTES = 1 << 28
 """The most rows times classes with votes: every row then holds a share of every class."""
 MOST_CLASSES = 20
 """More classes than this, and than half of the rows, are a column of something else."""
-_NONE: Mapping[str, float] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One example of the table. ``label`` is "" and ``votes`` is empty where the table has none.
-
-    Attributes:
-        content: The path of a file, or a text.
-        label: The name of its class.
-        votes: Votes by class.
-        split: train, test, ...
-        trusted: Whether the label is verified.
-    """
-
-    content: str
-    label: str
-    votes: Mapping[str, float]
-    split: str
-    trusted: bool
-
-
-@dataclass
-class Problems:
-    """Everything wrong with a table, raised together, or the rows it is wrong in."""
-
-    path: Path
-    found: list[tuple[int, str]] = field(default_factory=list)
-
-    def add(self, row: int, column: str, text: str) -> None:
-        """Note a problem."""
-        self.found.append((row, f"row {row}, column {column!r}: {text}"))
-
-    def check(self) -> None:
-        """Raise all of them as one error."""
-        if self.found:
-            more = [f"and {len(self.found) - _SHOWN} more"] if len(self.found) > _SHOWN else []
-            lines = "\n  ".join([*(text for _, text in self.found[:_SHOWN]), *more])
-            raise DataError(
-                f"{self.path}: fix the table (rows count from 1 below the header), or leave such rows out with "
-                f"--set data.on_error=skip:\n  {lines}"
-            )
-
-    @property
-    def by_row(self) -> dict[int, str]:
-        """The first thing wrong with each row."""
-        return dict(reversed(self.found))
-
-
-def find_roles(file: ColumnFile, roles: Sequence[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """Roles by column, for those that the file has or ``data.columns`` names; columns of votes by class have none."""
-    unknown = next((role for role in asked if role not in roles), None)
-    if unknown is not None:
-        raise ConfigError(f"data.columns.{unknown}: no such role; use {', '.join(roles)}")
-    found = {role: find_column(file.names, role, file.path, asked) for role in roles}
-    return {name: role for role, name in reversed(found.items()) if name is not None}
-
-
-def needed_columns(file: ColumnFile, roles: Mapping[str, str]) -> list[str]:
-    """The columns with a role, and those of votes by class."""
-    return [name for name in file.names if name in roles or name.startswith(VOTES)]
-
-
-def by_role(cells: Cells, roles: Mapping[str, str]) -> dict[Any, Any]:
-    """A row whose columns have the names of their roles; a role that is given to another column is not a name."""
-    taken = set(roles.values())
-    return {
-        roles.get(name, name): value for name, value in cells.items() if name in roles or name not in taken
-    }
-
-
-def has_labels(cells: Cells) -> bool:
-    """Whether the table has a column of labels or votes."""
-    return any(name in ("label", "votes") or name.startswith(VOTES) for name in cells if name is not None)
-
-
-def parse_row(
-    number: int, cells: Cells, content: str | None, class_names: Sequence[str] | None, problems: Problems
-) -> Row:
-    """One row; its problems are noted and parsing continues, so that later ones are found too.
-
-    Args:
-        number: From 1.
-        cells: By role.
-        content: The role of what the example is, which must not be empty; None for the other columns.
-        class_names: (C,) where they are given.
-        problems: Gets what is wrong.
-    """
-    if None in cells:
-        problems.add(
-            number,
-            content or "label",
-            "the row has more or fewer cells than the header; quote cells that contain the separator",
-        )
-        return Row("", "", _NONE, "train", False)
-    found, label, trusted = (cell_text(cells.get(column)) for column in (content or "", "label", "trusted"))
-    split = cell_text(cells.get("split", "train")).lower()
-    if content is not None and not found:
-        problems.add(number, content, "is empty")
-    if split not in ("train", *TEST_SPLITS):
-        problems.add(number, "split", f"{split!r} is none of train, {', '.join(TEST_SPLITS)}")
-    if trusted.lower() not in _TRUTHS:
-        problems.add(number, "trusted", f"{trusted!r} is none of true, false, 1, 0, yes, no")
-    votes = _checked_votes(number, cells, class_names, problems)
-    # Interned: many rows share few labels.
-    return Row(
-        found, sys.intern(label), votes or _NONE, sys.intern(split), _TRUTHS.get(trusted.lower(), False)
-    )
-
-
-def _checked_votes(
-    number: int, cells: Cells, class_names: Sequence[str] | None, problems: Problems
-) -> dict[str, float]:
-    try:
-        votes = _votes(cells, class_names)
-    except ValueError as error:
-        problems.add(number, "votes", str(error))
-        return {}
-    if not votes and not cell_text(cells.get("label")):
-        problems.add(number, "label", "is empty, and the row has no votes")
-    return votes
-
-
-def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
-    """Counts by class; empty where the row has none. Raises ValueError for what is not a count."""
-    cell = cells.get("votes")
-    if isinstance(cell, list):
-        names = class_names or [str(number) for number in range(len(cell))]
-        if len(cell) != len(names):
-            raise ValueError(f"{len(cell)} counts for {len(names)} class names")
-        return _counts(zip(names, cell, strict=True))
-    if cell is not None:
-        return _counts(_pair(word) for word in str(cell).split())
-    return _counts((name[len(VOTES) :], value) for name, value in cells.items() if name.startswith(VOTES))
-
-
-def _pair(word: str) -> tuple[str, str]:
-    """Class and count, separated by the last colon, since a class name may contain one."""
-    name, colon, count = word.rpartition(":")
-    if not colon or not name or not count:
-        raise ValueError(f"{word!r} is not <class>:<count>")
-    return name, count
-
-
-def _counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
-    counts: dict[str, float] = {}
-    for name, value in pairs:
-        try:
-            count = float(cell_text(value) or 0)
-        except ValueError:
-            count = math.nan
-        if not 0 <= count < math.inf:
-            raise ValueError(f"{value!r} for class {name!r} is not a count")
-        counts[name] = counts.get(name, 0.0) + count
-    return counts if any(counts.values()) else {}
-
-
-def cell_text(value: Any) -> str:
-    """A cell as text; pandas writes missing values as None or NaN."""
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "" if missing else str(value).strip()
 
 
 def class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:

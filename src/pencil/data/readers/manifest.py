@@ -14,17 +14,9 @@ from typing import Literal
 
 from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.readers.folder import ImageFiles
-from pencil.data.readers.labelled import (
-    Problems,
-    Row,
-    cell_text,
-    class_index,
-    class_names_of,
-    has_labels,
-    labels_of,
-    splits_of,
-)
+from pencil.data.readers.labelled import class_index, class_names_of, labels_of, splits_of
 from pencil.data.readers.manifest_rows import check_paths, parse_table, read_table
+from pencil.data.readers.rows import Problems, Row, cell_text, has_labels
 
 
 def read_manifest(

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pencil.data.columns import open_columns
-from pencil.data.readers.labelled import (
+from pencil.data.readers.labelled import class_index
+from pencil.data.readers.rows import (
     LABEL_ROLES,
     VOTES,
     Problems,
     Row,
     by_role,
-    class_index,
     find_roles,
     has_labels,
     needed_columns,

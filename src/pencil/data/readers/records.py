@@ -18,15 +18,8 @@ from pencil.data.encoding import ColumnEncoding, encode, fit
 from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import Record
 from pencil.data.packed import PackedTexts
-from pencil.data.readers.labelled import (
-    LABEL_ROLES,
-    VOTES,
-    Labelled,
-    by_role,
-    cell_text,
-    find_roles,
-    has_labels,
-)
+from pencil.data.readers.labelled import Labelled
+from pencil.data.readers.rows import LABEL_ROLES, VOTES, by_role, cell_text, find_roles, has_labels
 from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
 

@@ -17,9 +17,9 @@ from pencil.data.columns import ColumnFile, open_columns
 from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import Text
 from pencil.data.packed import PackedTexts
-from pencil.data.readers.labelled import (
+from pencil.data.readers.labelled import Labelled
+from pencil.data.readers.rows import (
     LABEL_ROLES,
-    Labelled,
     Problems,
     by_role,
     cell_text,

@@ -18,15 +18,8 @@ from pencil.data.columns import ColumnFile, open_columns
 from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import TensorInputs
 from pencil.data.packed import PackedTexts
-from pencil.data.readers.labelled import (
-    LABEL_ROLES,
-    Labelled,
-    by_role,
-    cell_text,
-    find_roles,
-    has_labels,
-    needed_columns,
-)
+from pencil.data.readers.labelled import Labelled
+from pencil.data.readers.rows import LABEL_ROLES, by_role, cell_text, find_roles, has_labels, needed_columns
 from pencil.data.tables import listed
 from pencil.errors import DataError
 
