@@ -8,16 +8,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from pencil.algorithm.losses import Direction, Form
 from pencil.algorithm.phases import Phase
 from pencil.algorithm.schedule import PiecewiseSchedule, Schedule, value_at
 
-if TYPE_CHECKING:  # the method imports this module
-    from pencil.algorithm.method import Pencil
+
+class Update(Protocol):
+    """The settings of a label update, which the proofs are about; ``Pencil`` has them."""
+
+    @property
+    def label_rate(self) -> Schedule:
+        """η."""
+
+    @property
+    def pull(self) -> float:
+        """κ."""
+
+    @property
+    def form(self) -> Form:
+        """The compatibility loss."""
+
+    @property
+    def direction(self) -> Direction:
+        """The direction of KL."""
+
+    @property
+    def initial_gap(self) -> float:
+        """K of Eq. 8."""
 
 
-def flip_certificates(method: Pencil, phases: Sequence[Phase]) -> list[str]:
+def flip_certificates(method: Update, phases: Sequence[Phase]) -> list[str]:
     """Why no hard label can flip, one sentence for each proof that applies; empty where labels may flip."""
     correction = [phase for phase in phases if phase.name == "correction" and phase.epochs > 0]
     if not correction:
@@ -26,7 +48,7 @@ def flip_certificates(method: Pencil, phases: Sequence[Phase]) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def pull_certificate(method: Pencil, correction: Sequence[Phase]) -> str | None:
+def pull_certificate(method: Update, correction: Sequence[Phase]) -> str | None:
     """Printed form, and a pull that no prediction can overcome: ``pull_margin`` is not negative.
 
     The margin is concave in η and 0 at η = 0, so the largest rate decides for all smaller ones.
@@ -58,7 +80,7 @@ def pull_margin(label_rate: float, pull: float) -> float:
     return 2 * math.atanh(lowest) - total * lowest + label_rate * (pull - 1)
 
 
-def budget_certificate(method: Pencil, correction: Sequence[Phase]) -> str | None:
+def budget_certificate(method: Update, correction: Sequence[Phase]) -> str | None:
     """A visit closes the gap between two label logits by at most 2 η, and the gap starts at K."""
     if method.direction != "prediction_label":
         return None  # as above
