@@ -157,11 +157,33 @@ def test_tensorboard_keeps_what_a_resumed_run_does_not_say_again(tmp_path, monke
     assert [step for step, _ in scalars(tmp_path, "loss")] == [*kept, 40]
 
 
-def test_time_left_is_the_steps_left_at_the_pace_since_this_process_began(monkeypatch):
-    now = iter([100.0, 104.0, 110.0, 120.0])
+def at_times(monkeypatch, *seconds):
+    now = iter(seconds)
     monkeypatch.setattr("pencil.engine.events.time.monotonic", lambda: next(now))
-    clock = Clock()
+    return Clock()
+
+
+def test_time_left_is_the_steps_left_at_the_pace_since_this_process_began(monkeypatch):
+    clock = at_times(monkeypatch, 100.0, 104.0, 110.0, 120.0)
     assert clock.seconds_left(50, 100) is None  # resumed at step 50: no pace yet
     assert clock.seconds_left(52, 100) == pytest.approx(4 / 2 * 48)
     assert clock.seconds_left(60, 100) == pytest.approx(10 / 10 * 40)
     assert clock.seconds_left(100, 100) == 0
+
+
+def test_time_left_forgets_a_pause_within_an_eighth_of_the_run(monkeypatch):
+    steps = range(0, 161)
+    paused = 5_000.0  # while step 20 was taken; every other step takes a second
+    clock = at_times(monkeypatch, *(step + (paused if step >= 20 else 0.0) for step in steps))
+    left = [clock.seconds_left(step, 160) for step in steps]
+    assert left[19] == pytest.approx(141)
+    assert left[20] > 1_000
+    assert left[40:] == pytest.approx([160 - step for step in steps[40:]])
+
+
+def test_time_left_begins_anew_when_steps_are_undone(monkeypatch):
+    clock = at_times(monkeypatch, 0.0, 10.0, 50.0, 53.0)
+    assert clock.seconds_left(0, 20) is None
+    assert clock.seconds_left(10, 20) == pytest.approx(10)
+    assert clock.seconds_left(5, 20) is None
+    assert clock.seconds_left(6, 20) == pytest.approx(3 * 14)

@@ -125,15 +125,17 @@ class TensorBoard:
 
 
 class Clock:
-    """Time left, from the steps done since this process began."""
+    """Time left, at the pace of the latest steps: a pause or a busy machine counts for an eighth of a run at most."""
 
     def __init__(self) -> None:
-        self._begun: tuple[float, int] | None = None
+        self._marks: list[tuple[float, int]] = []  # two at most, a sixteenth of the steps or more apart
 
     def seconds_left(self, step: int, total: int) -> float | None:
-        """Seconds until ``total`` steps at the pace so far; None before there is a pace."""
+        """Seconds until ``total`` steps; None before there is a pace, as after steps were undone."""
         now = time.monotonic()
-        if self._begun is None:
-            self._begun = (now, step)
-        begun, first = self._begun
-        return (now - begun) / (step - first) * (total - step) if step > first else None
+        if not self._marks or step < self._marks[-1][1]:
+            self._marks = [(now, step)]
+        then, first = self._marks[0]
+        if step - self._marks[-1][1] >= max(1, total / 16):
+            self._marks = [self._marks[-1], (now, step)]
+        return (now - then) / (step - first) * (total - step) if step > first else None
