@@ -36,7 +36,7 @@ NOISES = {
     "symmetric_20": {"kind": "symmetric", "rate": 0.2},
     "symmetric_40": {"kind": "symmetric", "rate": 0.4},
     "symmetric_60": {"kind": "symmetric", "rate": 0.6},
-    "asymmetric_30": {"kind": "circular", "rate": 0.3},
+    "circular_30": {"kind": "circular", "rate": 0.3},
 }
 METHODS = ("cross_entropy", "pencil", "oracle")
 

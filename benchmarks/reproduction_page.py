@@ -33,15 +33,16 @@ def page() -> str:
 
 INTRODUCTION = """# Reproducing the paper
 
-**Of the {total} results in the paper, {run} have been run here.**{beside} The experiments need a GPU, and the machine
+**Run here as in the paper: {run} of {total} results.**{beside} The experiments need a GPU, and the machine
 behind these pages has none; the images of CIFAR-100, CUB-200 and Clothing1M were not available there either. Below are
 first our own measurements on smaller problems, then every figure of Tables 2 to 6 and Figures 2 and 3 of Yi & Wu (CVPR
 2019) with the command that runs the experiment and an estimate of its cost. A number is a measurement of ours only if
 it says so.
 """
 
-SHORTER = """ Runs [at a shorter schedule](#the-papers-experiments-at-a-shorter-schedule)
-do not count; so far {count}, marked if not finished."""
+SHORTER = """
+Runs [at a shorter schedule](#the-papers-experiments-at-a-shorter-schedule): {count}.
+They do not count as reproduced."""
 
 HOW = """## How to run the paper's experiments
 

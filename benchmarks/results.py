@@ -1,7 +1,7 @@
 """The comparison's figures, recomputed from the committed results of every training.
 
     python benchmarks/results.py [--json]
-    python benchmarks/results.py --write          # the tables and the figure of docs/comparison.md
+    python benchmarks/results.py --write          # docs/comparison-tables.md and the figure of docs/comparison.md
 
 A cell is a data set with a noise. ``auto`` is PENCIL as this package does it by default on features: from the
 closed-form start, with the same settings on every data set. ``pencil`` starts from the given labels, as in the paper,
@@ -39,8 +39,9 @@ COMPARISONS = ("cub_features", "cifar10_features", "cifar100_features")
 SHAPES = RESULTS / "comparison" / "cifar_shapes.jsonl"
 AUTO, ALL_ROWS = "auto", "_all"
 NOT_PEERS = ("pencil", AUTO, "clean", "oracle", "co_teaching", "dividemix")
-PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
-FIGURE = PAGE.parent / "figures" / "comparison.png"
+DOCS = Path(__file__).parents[1] / "docs"
+TABLES = DOCS / "comparison-tables.md"
+FIGURE = DOCS / "figures" / "comparison.png"
 METRICS = (
     *("last", "best", "labels_after", "posterior_labels_after", "f1", "posterior_f1"),
     *("average_precision", "posterior_average_precision", "auroc", "forward_passes"),
@@ -59,7 +60,7 @@ def main() -> None:
     arguments = parser.parse_args()
     lines = committed()
     if arguments.write:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        TABLES.write_text(written(TABLES.read_text(encoding="utf-8"), lines), encoding="utf-8")
         draw(lines, AUTO, FIGURE)
     if not arguments.json:
         print(standing(lines))

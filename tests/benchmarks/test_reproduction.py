@@ -197,8 +197,8 @@ def test_an_unfinished_run_at_a_shorter_schedule_is_shown_as_such_and_does_not_c
         "**epoch 7 of 80, not finished** | 18 + 32 + 30 epochs instead of 70 + 130 + 120; "
         "`method.label_rate` 1.25 instead of 0.3125; `train.precision` fp32 instead of bf16 | 0, one thread |"
     )
-    assert "**Of the 99 results in the paper, 0 have been run here.**" in page
-    assert "do not count; so far 1, marked if not finished." in page
+    assert "**Run here as in the paper: 0 of 99 results.**" in page
+    assert "#the-papers-experiments-at-a-shorter-schedule): 1.\nThey do not count as reproduced." in page
     (cell,) = [each for each in page.splitlines() if "| 90.29 | 90.36 | `pencil train" in each]
     assert cell.endswith("| not run |")
 

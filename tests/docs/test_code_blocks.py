@@ -32,7 +32,12 @@ NOTE = re.compile(r"<!-- (not run|file)(?:: *(.*?))? *-->")
 RUN = ("python", "sh")
 SHOWN = ("text", "toml", "yaml", "")
 ALONE = ("tutorial.md",)  # each block has its own imports, and only files are left from those before it
-FIGURES = ("benchmarks.md", "comparison.md", "images.md")  # what made their figures takes minutes to hours
+FIGURES = (
+    "benchmarks.md",
+    "comparison.md",
+    "comparison-tables.md",
+    "images.md",
+)  # what made their figures takes minutes to hours
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def test_epochs_that_were_not_evaluated_decide_nothing(scores):
     assert follow(scores)[0] == Continue()
 
 
-# labels that begin anew
+# labels that are recomputed
 
 UNCHANGED = [0.3, 0.4, 0.5, 0.5, 0.5, 0.5]
 """The first round ends after epoch 6 and changes nothing."""
@@ -120,7 +120,7 @@ def test_labels_begin_anew_where_held_out_ones_confirm_a_matrix():
     assert (decision.keep, epochs(plan)) == (ROUND, [3, 2, 1, 3])
     assert [phase.labels for phase in plan] == ["kept", "kept", "kept", "calibrated"]
     assert (plan[-1].name, plan[-1].learning_rate) == ("finetune", 0.01)
-    assert "so labels begin anew, calibrated" in decision.reason
+    assert "so labels are recomputed, calibrated" in decision.reason
 
 
 @pytest.mark.parametrize("matrix", [{}, {6: (False, -0.8)}])
@@ -145,7 +145,7 @@ def test_they_begin_anew_from_the_network_before_correction_where_that_was_undon
     decision, plan = follow(UNDONE, matrix={3: (False, -0.8), 6: (True, -0.7)})
     assert (decision.name, epochs(plan)) == (NETWORK, [3, 0, 0, 3])
     assert plan[-1].labels == "calibrated"
-    assert decision.reason.endswith("correction is undone; labels begin anew, calibrated")
+    assert decision.reason.endswith("correction is undone; labels are recomputed, calibrated")
 
 
 def test_without_enough_held_out_rows_the_labels_stay_as_given():

@@ -16,7 +16,7 @@ from support.ranks import on_ranks
 from support.stopping import StopAfter
 
 STEPS = 15  # an epoch
-BEGINS = 7  # epochs before the labels begin anew
+BEGINS = 7  # epochs before the labels are recomputed
 
 
 def renewed(digits, labels="calibrated", **data) -> RunConfig:
@@ -98,14 +98,14 @@ def test_without_held_out_rows_the_plan_is_refused(digits, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-CONFIRMED = "held-out labels show which classes are taken for each other, so labels begin anew, calibrated"
-UNDONE = "correction is undone; labels begin anew, calibrated"
+CONFIRMED = "held-out labels show which classes are confused, so labels are recomputed, calibrated"
+UNDONE = "correction is undone; labels are recomputed, calibrated"
 MATRIX = ("estimates.held_out.PROOF", "estimates.held_out.PROOF_AFTER_ALARM")
 
 
 @pytest.fixture(scope="module", params=[CONFIRMED, UNDONE], ids=["confirmed", "undone"])
 def automatic(request, digits, tmp_path_factory):
-    """A run of plan = "auto", and why its labels begin anew.
+    """A run of plan = "auto", and why its labels are recomputed.
 
     Any noise matrix counts as confirmed, or any first round as harmful.
     """

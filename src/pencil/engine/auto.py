@@ -9,9 +9,9 @@ so in every epoch, so a network that agrees with them more is a better one.
                chance, labels and network go back to that moment. If a round raised agreement, another follows; a later
                round that did not is undone.
     renewal    If the first round was undone, or if held-out labels confirm a noise matrix after the last one, the
-               labels begin anew, calibrated on held-out rows (``pencil.run.renewal``), and the network learns from them
-               for as long as a round. This is undone if held-out labels are not more likely by the new network.
-               Agreement would not tell: where classes are taken for each other nearly as often as not, a better network
+               labels are recomputed, calibrated on held-out rows (``pencil.run.renewal``), and the network learns from
+               them for as long as a round. This is undone if held-out labels are not more likely by the new network.
+               Agreement would not show it: where two classes are confused nearly as often as not, a better network
                hardly agrees more.
 
 A run without held-out rows follows its phases.
@@ -87,7 +87,7 @@ class Auto:
         if self._fell(_agreement(first), now, HARMS):
             plan, words = ended(end.phases, end.kept[NETWORK]), ", and the labels stay as given"
             if LIKELIHOOD in first and _ends_with_round(end.phases):
-                plan, words = _with_renewal(end, plan), "; labels begin anew, calibrated"
+                plan, words = _with_renewal(end, plan), "; labels are recomputed, calibrated"
             return Restore(NETWORK, plan, f"{_fall(first, now)}: correction is undone{words}")
         before = _agreement(last or first)
         if now > before and _allows_round(end.phases):
@@ -119,7 +119,7 @@ def _renewed(end: EpochEnd, plan: tuple[Phase, ...], *, pairs: bool | None) -> t
     """The plan, with a phase of calibrated labels if held-out ones confirm a matrix; and what to say."""
     if not (pairs and _ends_with_round(end.phases)):
         return plan, ""
-    words = "; held-out labels show which classes are taken for each other, so labels begin anew, calibrated"
+    words = "; held-out labels show which classes are confused, so labels are recomputed, calibrated"
     return _with_renewal(end, plan), words
 
 

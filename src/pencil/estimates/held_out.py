@@ -42,7 +42,7 @@ PROOF, PROOF_AFTER_ALARM = 3.0, 1.0
 """Standard errors by which a matrix must explain left-out labels better than one rate."""
 MOST, STEPS = 40.0, 50  # of δ, and of its bisection
 BY_HEART = 3.0
-"""From this δ on, the network has made given labels 20 times as likely by learning them, and knows them by heart."""
+"""From this δ on, the network has made given labels 20 times as likely by learning them: it has memorised them."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Calibrated:
 
     @property
     def by_heart(self) -> bool:
-        """Whether the network has learned its given labels by heart, and says little else about training rows."""
+        """Whether the network has memorised its given labels, and says little else about training rows."""
         return self.lean > BY_HEART
 
     def posterior(self, scores: Tensor, given: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 Inputs that are vectors are features already: the posterior depends on data and given labels alone. It is computed
 before training if alarms use it, otherwise when training ends. For other inputs, such as images, it is computed from
 the network's features after a quarter of the backbone phase. Before that the features say little; later the network has
-learned the given labels by heart, and its features would confirm them. If rows of the training data were held out, the
-trained network's predictions, calibrated on them, replace it, unless the network knows its labels by heart.
+memorised the given labels, and its features would confirm them. If rows of the training data were held out, the
+trained network's predictions, calibrated on them, replace it, unless the network has memorised its labels.
 """
 
 from __future__ import annotations

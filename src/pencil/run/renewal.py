@@ -2,8 +2,8 @@
 
     phases = [..., {name = "finetune", epochs = 7, learning_rate = 0.01, labels = "calibrated"}]
 
-The label rows then begin anew, from probabilities in which the noise is taken into account (``estimates.held_out``),
-instead of from what the network has made of the given labels. A network that has learned its labels by heart has
+The label rows are then recomputed, from probabilities that take the noise into account (``estimates.held_out``),
+instead of from what the network has made of the given labels. A network that has memorised its labels has
 nothing new to say about them: then they stay as they are. ``plan = "auto"`` adds such a phase where correction was
 undone or held-out labels confirm a noise matrix (``engine.auto``).
 
@@ -30,7 +30,7 @@ FOLDER = "calibrated-{}"
 
 
 class Renewal:
-    """Lets labels begin anew where the plan says so. Every rank takes part in every call.
+    """Recomputes labels where the plan says so. Every rank takes part in every call.
 
     Args:
         training: The training, before its loop runs.
@@ -55,19 +55,19 @@ class Renewal:
             job.after_epoch.append(self._after_epoch)
 
     def _before_epoch(self, epochs: int) -> int | None:
-        """Where a phase asks for it, let labels begin anew; return how many differ from the given ones."""
+        """Where a phase asks for it, recompute labels; return how many differ from the given ones."""
         if epochs not in _renewals(self._training.learner.phases):
             return None
         found = self._posterior.calibrated()
         if found is None:
             self._forget(epochs)
-            self._tell("labels stay as they are: the network knows the given ones by heart")
+            self._tell("labels stay as they are: the network has memorised the given ones")
             return None
         write_start(self._training, found.rows, self._folder, FOLDER.format(epochs))
         self._start(found.rows, rows=True)
         changed, rows = self._changed(), self._training.sampler.num_rows
         self._tell(
-            f"labels begin anew, calibrated on held-out rows: {changed:,} of {rows:,} differ from the given ones"
+            f"labels are recomputed, calibrated on held-out rows: {changed:,} of {rows:,} differ from the given ones"
         )
         return changed
 
