@@ -20,6 +20,7 @@ it is measured; lines that are recorded are not measured again.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -181,7 +182,12 @@ def cell(data: str, noise: str, part: str, seed: int) -> Cell:
     own = {"given": ("pencil", "default"), "hard": ("pencil", "prototypes")}
     method, variant = own.get(part, ("auto", "default"))
     only = [f"data={data}", f"method={method}", f"noise={noise}", f"variant={variant}"]
-    return Grid.read(GRIDS / f"{data}_features.toml").cells(only, seeds=[seed])[0]
+    return _grid(data).cells(only, seeds=[seed])[0]
+
+
+@functools.cache
+def _grid(data: str) -> Grid:
+    return Grid.read(GRIDS / f"{data}_features.toml")
 
 
 class Standardised:

@@ -8,6 +8,7 @@ times as many as the last.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -167,8 +168,13 @@ def imbalanced_rows(truth: Tensor, num_classes: int, seed: int) -> Tensor:
     return torch.cat(rows).sort().values
 
 
+@functools.cache
+def _grid(data: str) -> Grid:
+    return Grid.read(GRIDS / f"{data}_features.toml")
+
+
 def method_config(data: str, method: str, seed: int) -> RunConfig:
     """The settings that the comparison's grid gives a method on this set; its noise and data are replaced."""
-    cells = Grid.read(GRIDS / f"{data}_features.toml").cells([f"method={method}", "noise=symmetric_40"])
+    cells = _grid(data).cells([f"method={method}", "noise=symmetric_40"])
     table = cells[0].config.table()
     return RunConfig.of({**table, "seed": seed})

@@ -61,7 +61,7 @@ def percent(share: Any) -> float:
 
 def folder(commands: Commands, *, quick: bool) -> Figures:
     """CIFAR-10 as PNG files in the folders of CIFAR-10N's worse labels, from the folder to an audit; then new rows."""
-    rows, more, tests = (300, 60, 100) if quick else (5000, 1000, 1000)
+    rows, more, tests = (150, 30, 50) if quick else (5000, 1000, 1000)
     truth = write_cifar(commands.place / "photos", range(rows), range(tests))
     result, seconds = commands("train", "photos", "--embed", LITE0, "--out", "run")
     right = commands.right("run", truth)
@@ -96,7 +96,7 @@ def joined(commands: Commands, truth: dict[str, str], new: range, first: float) 
 
 def finetuning(commands: Commands, *, quick: bool) -> Figures:
     """CIFAR-10 as PNG files: a head on frozen features, then the last block of the network too."""
-    rows, tests = (200, 50) if quick else (1500, 1000)
+    rows, tests = (100, 30) if quick else (1500, 1000)
     truth = write_cifar(commands.place / "photos", range(rows), range(tests))
     frozen, first = commands("train", "photos", "--embed", f"{LITE0}:128", "--out", "head")
     tuned, more = commands("train", "photos", "--from", "head", "--finetune", "last", "--out", "tuned")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import nn
 
 from pencil.algorithm import Pencil, three_phases
@@ -32,6 +31,7 @@ from pencil.engine import (
 from pencil.errors import RunError
 from pencil.stores import GivenLabels
 from support.ranks import meeting_points
+from support.warm import together
 
 pytestmark = pytest.mark.ranks
 
@@ -157,7 +157,7 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     with pytest.MonkeyPatch.context() as patch, meeting_points(2) as points:
         patch.setenv("OMP_NUM_THREADS", "1")
-        mp.spawn(one_process, args=(dict(zip((2, 3), points, strict=True)), str(folder)), nprocs=3)
+        together(one_process, dict(zip((2, 3), points, strict=True)), str(folder), count=3)
     return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(3)]
 
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.tensor import DTensor
 
@@ -35,6 +34,7 @@ from pencil.engine import (
 from pencil.errors import RunError
 from pencil.stores import DenseStore, GivenLabels
 from support.ranks import meeting_points
+from support.warm import together
 
 pytestmark = pytest.mark.ranks
 
@@ -261,7 +261,7 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     with pytest.MonkeyPatch.context() as patch, meeting_points(3) as points:
         patch.setenv("OMP_NUM_THREADS", "1")
-        mp.spawn(one_process, args=(dict(enumerate(points, 1)), str(folder)), nprocs=3)
+        together(one_process, dict(enumerate(points, 1)), str(folder), count=3)
     return [torch.load(folder / f"{number}.pt") for number in range(3)]
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -26,6 +25,7 @@ from pencil.engine import LabelLearner, Loop, Runtime, Training, accuracy, evalu
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
 from support.ranks import meeting_points
+from support.warm import together
 
 pytestmark = pytest.mark.ranks
 
@@ -167,7 +167,7 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("traffic")
     with pytest.MonkeyPatch.context() as patch, meeting_points(len(SIZES)) as points:
         patch.setenv("OMP_NUM_THREADS", "1")
-        mp.spawn(one_process, args=(dict(zip(SIZES, points, strict=True)), str(folder)), nprocs=3)
+        together(one_process, dict(zip(SIZES, points, strict=True)), str(folder), count=3)
     return [torch.load(Path(folder) / f"{number}.pt") for number in range(3)]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import nn
 
 from pencil.algorithm import Pencil, three_phases
@@ -15,6 +14,7 @@ from pencil.engine import AlarmActions, Checkpoints, LabelLearner, Loop, Runtime
 from support.moments import assert_same
 from support.ranks import meeting_points
 from support.training import make_blobs
+from support.warm import together
 
 pytestmark = pytest.mark.ranks
 
@@ -79,7 +79,7 @@ def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     with pytest.MonkeyPatch.context() as patch, meeting_points(1) as points:
         patch.setenv("OMP_NUM_THREADS", "1")
-        mp.spawn(one_process, args=(points[0], str(folder)), nprocs=2)
+        together(one_process, points[0], str(folder), count=2)
     return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(2)]
 
 

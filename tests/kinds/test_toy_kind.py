@@ -16,7 +16,7 @@ from pencil.kinds import kinds, recognise
 from pencil.review import Review
 from pencil.run import RunDirectory
 from support.kinds import kinds_restored
-from support.ranks import on_ranks
+from support.ranks import under_torchrun
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +150,7 @@ def test_it_predicts_with_and_without_labels(run, tickets, tmp_path):
 def test_ranks_know_it_and_so_does_resume(installed, tickets, tmp_path):
     paths = os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
     out = tmp_path / "run"
-    on_ranks(2, "train", tickets, "--out", out, *QUICK, "--set", "checkpoint.steps=5", PYTHONPATH=paths)
+    under_torchrun(2, "train", tickets, "--out", out, *QUICK, "--set", "checkpoint.steps=5", PYTHONPATH=paths)
     before = json.loads((out / "summary.json").read_text())
     (out / "summary.json").unlink()  # as if it had been killed before the end
     pencil("resume", out, "--quiet")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 
 from pencil.algorithm import cross_entropy, three_phases
 from pencil.data import EpochSampler, Examples, Preparation, RowNumbers, TensorInputs, owned_indices
@@ -15,6 +14,7 @@ from pencil.methods import DivideMix, Forward, Method, Step
 from pencil.models import build_model
 from pencil.stores import GivenLabels
 from support.ranks import meeting_points
+from support.warm import together
 
 pytestmark = pytest.mark.ranks
 
@@ -135,7 +135,7 @@ def one_of_two(rank, meeting_point, folder):
 def two_ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("survey")
     with meeting_points(1) as (point,):
-        mp.spawn(one_of_two, (point, folder), nprocs=2)
+        together(one_of_two, point, folder, count=2)
     return folder
 
 

@@ -19,7 +19,7 @@ from pencil.presets import preset
 from pencil.review import Review
 from pencil.run import ChangedDataError, RunDirectory, evaluate, judged_labels, predict, resume, train
 from support.own_encoder import FILE, MODULE, NAME, SIZE
-from support.ranks import on_ranks
+from support.ranks import under_torchrun
 
 CLASSES = {"blue": (20, 20, 200), "green": (20, 200, 20), "red": (200, 20, 20)}
 ROWS = 12  # a class
@@ -130,7 +130,7 @@ def test_ranks_divide_the_rows_and_train_as_one_process_does(photos, tmp_path):
     settings = tmp_path / "settings.toml"
     settings.write_text(config_of(photos).toml())
     words = ("train", "--config", settings, "--out", tmp_path / "two", "--trust-code")
-    on_ranks(2, *words, PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    under_torchrun(2, *words, PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     two = RunDirectory(tmp_path / "two")
     weights = [load_file(run.path / "model.safetensors")["1.weight"] for run in (one, two)]
     torch.testing.assert_close(*weights, atol=1e-4, rtol=1e-4)

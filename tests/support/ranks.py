@@ -4,8 +4,11 @@ import contextlib
 import os
 import subprocess
 import sys
+import uuid
 
 from torch.distributed import TCPStore
+
+from support import warm
 
 
 def torchrun(ranks, *options):
@@ -13,8 +16,23 @@ def torchrun(ranks, *options):
     return ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}", *options)
 
 
-def on_ranks(ranks, *words, **environment):
-    """A command of pencil on so many ranks, which must succeed."""
+def on_ranks(ranks, *words):
+    """A command of pencil on so many ranks, as torchrun would start them, which must succeed."""
+    with meeting_points(1) as [point]:
+        group = {**point, "WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": uuid.uuid4().hex}
+        numbers = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+        started = [warm.pencil([*words, "--quiet"], group | number) for number in numbers]
+        try:
+            for process in started:
+                process.join(300)
+            assert [process.exitcode for process in started] == [0] * ranks
+        finally:
+            for process in started:
+                process.kill()
+
+
+def under_torchrun(ranks, *words, **environment):
+    """The same from new processes."""
     subprocess.run(
         [sys.executable, *torchrun(ranks), "-m", "pencil", *map(str, words), "--quiet"],
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
