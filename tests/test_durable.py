@@ -50,3 +50,22 @@ def test_folders_that_are_made_are_remembered_by_their_parents(tmp_path, monkeyp
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     assert synced == [tmp_path, tmp_path / "a", tmp_path / "a"]
+
+
+def test_a_folder_that_is_there_may_be_in_one_that_cannot_be_read(tmp_path, monkeypatch):
+    """As homes may be: anybody passes through, and nobody lists them."""
+    home = tmp_path / "home" / "ann"
+    home.mkdir(parents=True)
+    opens = os.open
+
+    def refuse(path, *rest):
+        if path == home.parent:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opens(path, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    make_folder(home)
+    make_folder(home / "new")
+    assert (home / "new").is_dir()
+    with pytest.raises(PermissionError):
+        make_folder(home.parent / "bob")  # whether the new name would survive is not known

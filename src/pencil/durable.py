@@ -23,11 +23,13 @@ def sync(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its missing parents so that they survive power loss."""
-    made = [place for place in path.parents if not place.exists()]
+    made, existed = [place for place in path.parents if not place.exists()], path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    # The folder itself is always synced: another process may have created it a moment ago.
-    for place in (*reversed(made), path):
+    for place in reversed(made):
         sync(place.parent)
+    # Another process may have created the folder a moment ago. One that was there may be in a place we cannot read.
+    with contextlib.suppress(PermissionError) if existed else contextlib.nullcontext():
+        sync(path.parent)
 
 
 def publish(partial: Path, path: Path) -> None:

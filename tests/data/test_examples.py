@@ -165,3 +165,16 @@ def test_names_of_some_rows_are_the_bases():
 
 def test_a_source_need_not_offer_a_test_split():
     assert Splits(examples()).test is None
+
+
+def test_splits_have_the_same_classes_in_the_same_order():
+    with pytest.raises(DataError, match="test: its 3 classes are not the 3 of the training examples"):
+        Splits(examples(), examples(class_names=("dog", "cat", "eel")))
+    labels = GivenLabels.of([0, 1, 2, 3, 1, 2])
+    with pytest.raises(DataError, match="validation: its 4 classes are not the 3"):
+        Splits(examples(), validation=examples(labels=labels, class_names=("cat", "dog", "eel", "fox")))
+
+
+def test_a_split_without_examples_is_refused():
+    with pytest.raises(DataError, match="test: it has no example; leave it out, or give it some"):
+        Splits(examples(), examples().subset(torch.tensor([], dtype=torch.long)))

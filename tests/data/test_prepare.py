@@ -107,3 +107,12 @@ def test_a_crop_larger_than_the_image_is_a_config_error():
     prepared = Preparation(device=CPU, augment=Augment(crop=9))
     with pytest.raises(ConfigError, match="crop = 9 is larger"):
         prepared.evaluation(images())
+
+
+def test_numbers_far_from_zero_keep_their_digits_if_they_come_in_float64():
+    times = 1.7e9 + torch.arange(100, dtype=torch.float64)[:, None]
+    normalize = Normalize((float(times.mean()),), (float(times.std()),))
+    expected = (times - times.mean()) / times.std()
+    found = normalize(times)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected.float(), atol=1e-6, rtol=0)

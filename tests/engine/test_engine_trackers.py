@@ -1,5 +1,7 @@
 """Every epoch is told once."""
 
+import pytest
+
 from pencil.engine import Event
 from pencil.engine.trackers import Tracker, flat
 
@@ -15,7 +17,7 @@ class Kept(Tracker):
     def log(self, numbers, step):
         self.lines.append((step, numbers))
 
-    def close(self):
+    def end(self):
         pass
 
 
@@ -50,3 +52,27 @@ def test_settings_are_flattened():
         "train.device": "auto",
         "phases": '[{"epochs": 2}]',
     }
+
+
+class Away(Kept):
+    """Its server cannot be reached at first."""
+
+    def log(self, numbers, step):
+        if step < 20:
+            raise ConnectionError("no route to host")
+        super().log(numbers, step)
+
+    def end(self):
+        raise ConnectionError("no route to host")
+
+
+def test_a_tracker_that_fails_is_a_warning_and_does_not_end_a_training(tmp_path):
+    tracker = Away(tmp_path)
+    with pytest.warns(UserWarning, match="Away could not send an epoch, and training goes on: no route"):
+        tracker.handle(epoch(16))
+    tracker.handle(epoch(24))
+    assert [step for step, _ in tracker.lines] == [24]
+    with pytest.warns(
+        UserWarning, match="Away could not end its run, and training goes on: no route to host"
+    ):
+        tracker.close()

@@ -528,3 +528,29 @@ def test_a_cut_store_may_hold_the_start():
 def test_a_start_of_another_shape_is_refused(shape):
     with pytest.raises(DataError, match=r"start: .* must have the shape \(11, 4\), a row for each label"):
         correcting(start=torch.zeros(shape))
+
+
+def test_rows_that_start_anew_are_announced_before_they_are_written():
+    """A checkpoint that is being written keeps them as they were."""
+    learner, seen = LabelLearner(METHOD, LABELS, CORRECTING), []
+    before = learner.store.gather(torch.arange(len(LABELS))).clone()
+
+    def announced(indices):
+        seen.append(indices)
+        assert torch.equal(learner.store.gather(indices), before[indices])
+
+    learner.before_write = announced
+    start = DoubleStore(len(LABELS), CLASSES)
+    start.scatter(torch.arange(len(LABELS)), torch.full((len(LABELS), CLASSES), 0.25))
+    learner.start_from(start)
+    assert torch.equal(torch.cat(seen).sort().values, torch.arange(len(LABELS)))
+
+
+def test_a_start_may_be_taken_back():
+    learner = LabelLearner(METHOD, LABELS, CORRECTING)
+    start = DoubleStore(len(LABELS), CLASSES)
+    start.scatter(torch.arange(len(LABELS)), torch.full((len(LABELS), CLASSES), 0.25))
+    learner.start_from(start, rows=False)
+    assert learner.learned_from(torch.arange(3)).shape == (3, CLASSES)
+    learner.start_from(None, rows=False)
+    assert torch.equal(learner.learned_from(torch.arange(3)), LABELS[:3])

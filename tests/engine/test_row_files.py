@@ -1,5 +1,6 @@
 """Rows in raw files: as they stood, whoever changes them meanwhile, and for any number of ranks."""
 
+import resource
 import tempfile
 import threading
 from pathlib import Path
@@ -137,3 +138,14 @@ def test_rows_at_rest_are_not_copied():
     values = torch.zeros(5, 2)
     (_, piece), *_ = RowSnapshot({"values": values}).pieces()
     assert piece.data_ptr() == values.data_ptr()
+
+
+def test_rows_that_find_no_room_are_an_error_and_not_a_shorter_file(tmp_path):
+    state, owned = rows_of_rank(1000, 0, 1)  # 12,000 bytes
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_rows(tmp_path, RowSnapshot(state, owned.start))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

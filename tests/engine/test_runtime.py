@@ -40,6 +40,34 @@ def test_auto_takes_the_gpu_only_where_there_is_one(monkeypatch):
     assert chosen == [torch.device("cuda", 3)]
 
 
+@pytest.fixture
+def two_gpus(monkeypatch):
+    """No GPU here: what would be told to CUDA is only noted."""
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("wanted", "local", "number"), [("cuda", "0", 0), ("cuda", "1", 1), ("cuda:1", "0", 1)]
+)
+def test_a_gpu_that_is_asked_for_has_a_number(two_gpus, monkeypatch, wanted, local, number):
+    monkeypatch.setenv("LOCAL_RANK", local)
+    assert Runtime.start(wanted).device == torch.device("cuda", number)
+    assert two_gpus == [torch.device("cuda", number)]
+
+
+@pytest.mark.parametrize(("wanted", "local"), [("cuda:7", "0"), ("cuda", "2")])
+def test_a_gpu_beyond_the_last_is_refused(two_gpus, monkeypatch, wanted, local):
+    monkeypatch.setenv("LOCAL_RANK", local)
+    with pytest.raises(
+        ConfigError, match=rf"train\.device: '{wanted}' would be GPU .*sees 2, numbered from 0"
+    ):
+        Runtime.start(wanted)
+
+
 def test_an_unknown_device_is_named_in_the_error():
     with pytest.raises(ConfigError, match=r"train\.device.*'gpu7'"):
         Runtime.start("gpu7")

@@ -174,3 +174,19 @@ def test_what_the_optimiser_made_after_the_snapshot_goes_when_it_is_put_back(tmp
     assert all("momentum_buffer" in state for state in optimizer.state.values())
     restore(checkpoints, path, model, optimizer)
     assert not any(optimizer.state.values())
+
+
+def test_a_module_may_have_a_slash_in_its_name(tmp_path):
+    """As some converters write them; torch forbids only a dot."""
+
+    def with_slash(seed):
+        model, _, learner = parts("momentum", seed)
+        model.body.add_module("layer1/conv", nn.Linear(3, 3))
+        return model, OPTIMIZERS["momentum"](model.parameters()), learner
+
+    one, other = with_slash(1), with_slash(2)
+    train(*one, steps=2)
+    put_back(tmp_path, save(tmp_path, 2, one), *other)
+    expected, found = tensors(*one), tensors(*other)
+    assert "optimizer/body.layer1/conv.weight/momentum_buffer" in found
+    assert all(torch.equal(found[name], value) for name, value in expected.items())

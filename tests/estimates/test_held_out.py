@@ -72,14 +72,14 @@ def test_a_network_that_is_too_sure_is_corrected(held_out, rows):
     )
 
 
-def test_a_network_that_knows_its_labels_by_heart_is_noticed(held_out, rows):
+def test_a_network_that_has_memorised_its_labels_is_noticed(held_out, rows):
     scores, _, labels = rows
     heart = one_hot(labels, CLASSES) * 0.98 + 0.004
     found = fit_held_out(batches(heart.log()), labels, held_out)
     learned = fit_held_out(batches(scores), labels, held_out)
     assert found.noise.rate.value == pytest.approx(learned.noise.rate.value, abs=0.02)
-    assert found.by_heart
-    assert not learned.by_heart
+    assert found.has_memorised
+    assert not learned.has_memorised
 
 
 @settings(max_examples=20, deadline=None)

@@ -78,6 +78,13 @@ class TestNearest:
         found = near.nearest(torch.zeros(1200, 3), exact_rows=0)
         assert found.distances.max() == 0
 
+    def test_rows_in_cells_of_their_own_have_neighbours_too(self) -> None:
+        """Most rows are equal, such as blank images; the others are far from them and from each other."""
+        features = torch.cat([torch.zeros(12_000, 3), 1e3 * normal(40, 3)])
+        found = near.nearest(features, 10, exact_rows=0)
+        exact = torch.cdist(features[12_000:], features).topk(11, largest=False).values[:, 1:]
+        torch.testing.assert_close(found.distances[12_000:], exact)
+
 
 class TestDuplicateGroups:
     @pytest.mark.parametrize("width", [2, 8, 64, 500])

@@ -154,3 +154,11 @@ def test_few_rows_of_a_class_do_not_lose_right_labels(noise, rate):
     given = noise(true, 40, rate)
     before = float((given == true).float().mean())
     assert right(prototype_start(features, given, 40), true) >= before - 0.02
+
+
+@pytest.mark.parametrize("labels", [[0, 1, -1], [0, 1, 2]])
+def test_labels_that_are_no_class_are_refused(labels):
+    with pytest.raises(
+        DataError, match=r"prototype_start: the labels are from .* and must be classes from 0 to 1"
+    ):
+        prototype_start(torch.eye(3), torch.tensor(labels), 2)

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from pencil.config import RunConfig
 from pencil.data import Order
 from pencil.engine import Loop, Runtime
 from pencil.errors import ConfigError, DataError
-from pencil.run import RunDirectory, prepare_examples
+from pencil.run import RunDirectory, prepare_examples, train
 from pencil.run.build import (
     build_runtime,
     build_sampler,
@@ -48,6 +49,7 @@ def test_without_a_directory_training_leaves_nothing_on_disk(make_config, tmp_pa
 def test_each_rank_owns_its_rows(make_config, tmp_path, monkeypatch):
     monkeypatch.setattr(Runtime, "network", lambda _, model: model)  # needs the other rank
     monkeypatch.setattr(Runtime, "new_group", lambda _: None)  # so do the lines between them
+    monkeypatch.setattr(Runtime, "total", lambda runtime, values: runtime.world_size * values)
     config = make_config(store="dense")
     prepared = prepare_examples(config.data, config.seed)
     trainings = [
@@ -70,7 +72,8 @@ def test_each_rank_owns_its_rows(make_config, tmp_path, monkeypatch):
         assert training.sampler.steps == 1
 
 
-def test_more_ranks_than_a_step_can_feed_are_refused(make_config, tmp_path):
+def test_more_ranks_than_a_step_can_feed_are_refused(make_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(Runtime, "total", lambda runtime, values: runtime.world_size * values)
     config = make_config(train={"batch_size": 7}, store="dense")
     prepared = prepare_examples(config.data, config.seed)
     runtime = Runtime(device=torch.device("cpu"), rank=0, world_size=7)
@@ -81,3 +84,22 @@ def test_more_ranks_than_a_step_can_feed_are_refused(make_config, tmp_path):
 def test_the_device_is_checked(make_config):
     with pytest.raises(ConfigError, match=r"train.device: 'gpu' is not a device"):
         build_runtime(make_config(train={"device": "gpu"}))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (
+            {"name": "forward", "transition": [[0.9, 0.1], [0.2, 0.8]]},
+            r"method\.transition: '2 × 2' must be 3 × 3",
+        ),
+        (
+            {"name": "joint_optimization", "prior_weight": 1.0, "prior": [0.5, 0.5]},
+            r"method\.prior: .* must have one frequency for each of 3 classes",
+        ),
+    ],
+)
+def test_settings_of_other_classes_are_refused_by_name(make_config, tmp_path, method, message):
+    config = RunConfig.of(make_config().table() | {"method": method})
+    with pytest.raises(ConfigError, match=message):
+        train(config, tmp_path / "run")

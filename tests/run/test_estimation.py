@@ -178,8 +178,8 @@ def test_few_held_out_rows_do_not_calibrate(digits, tmp_path, validation):
     assert LabelTable.open(run).estimates.source == "early epoch"
 
 
-def test_a_network_that_knows_its_labels_by_heart_is_not_asked(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr("pencil.estimates.held_out.BY_HEART", -50.0)
+def test_a_network_that_has_memorised_its_labels_is_not_asked(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.estimates.held_out.MEMORISED", -50.0)
     run = train(of_digits(digits), tmp_path / "run")
     assert LabelTable.open(run).estimates.source == "early epoch"
 

@@ -1,6 +1,7 @@
 """Data that grow: known rows start from what an earlier run learned and people decided, and new rows join."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from pencil.data import read_features
 from pencil.engine import LabelLearner
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.kinds import TrustedLabels
-from pencil.results import SavedLabels
+from pencil.results import SavedLabels, read_card
 from pencil.review import Review
 from pencil.review.history import Who
 from pencil.run import LabelTable, RunDirectory, labels_since, train
-from pencil.run.joining import start_labels, start_network
+from pencil.run.joining import _fitted, _heads, start_labels, start_network
 from pencil.run.trusted import trusted_labels
 
 ANN = Who("ann", "Ann")
@@ -196,3 +197,20 @@ def test_rows_that_join_start_from_prototypes_of_all_rows(earlier, tmp_path):
     learned = torch.cat([judged.suggested for judged in LabelTable.open(run).learned_chunks()])
     given = torch.cat([judged.given for judged in LabelTable.open(run).learned_chunks()])
     assert (learned != given).nonzero()[:, 0].tolist() == [3, 8]  # the two wrong labels
+
+
+def test_only_a_last_layer_follows_the_classes(earlier, tmp_path):
+    """A hidden layer may be as wide as there are classes."""
+    names = ("dog", "cat", "eel")
+    wide = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(DIMS, CLASSES), torch.nn.Linear(CLASSES, CLASSES)
+    )
+    assert _heads(wide, CLASSES) == {"2.weight", "2.bias"}
+    two = torch.nn.ModuleDict({"a": torch.nn.Sequential(torch.nn.Linear(2, CLASSES)), "b": wide})
+    assert _heads(two, CLASSES) == {
+        f"{name}.{kind}" for name in ("a.0", "b.2") for kind in ("weight", "bias")
+    }
+    card = replace(read_card(earlier.path), class_names=("cat", "cow", "dog"))
+    value, fresh = torch.arange(3.0)[:, None], torch.full((3, 1), -1.0)
+    assert torch.equal(_fitted(value, fresh, card, names, is_head=False), value)
+    assert _fitted(value, fresh, card, names, is_head=True)[:, 0].tolist() == [2.0, 0.0, -1.0]

@@ -109,3 +109,14 @@ def test_ranks_that_leave_out_different_rows_are_refused():
     check_same_rows(Order(9), spy, ["a", "c"])
     with pytest.raises(RunError, match="the ranks read different rows"):
         check_same_rows(Order(9), Two(seen[0]), ["a", "b"])
+
+
+def test_ranks_with_different_numbers_of_rows_are_refused():
+    """As two hosts, each with its own copy of a folder."""
+    check_same_rows(Order(9), Two(None))
+    seen = []
+    spy = Two(None)
+    spy.total = lambda mine: seen.append(mine.clone()) or 2 * mine
+    check_same_rows(Order(8), spy)
+    with pytest.raises(RunError, match="the ranks read different rows"):
+        check_same_rows(Order(9), Two(seen[0]))

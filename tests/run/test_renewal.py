@@ -11,7 +11,8 @@ from pencil.config import RunConfig
 from pencil.engine import read_json_lines
 from pencil.errors import ConfigError
 from pencil.results import POSTERIOR, SavedLabels
-from pencil.run import RunDirectory, prepare_examples, resume, train
+from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
+from pencil.run.posterior import PosteriorOfTraining
 from support.ranks import on_ranks
 from support.stopping import StopAfter
 
@@ -85,8 +86,8 @@ def test_ranks_continue_from_the_labels_of_one_process(digits, undisturbed, tmp_
     )  # batch norm sees the rows of its rank alone
 
 
-def test_a_network_that_knows_its_labels_by_heart_keeps_them(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr("pencil.estimates.held_out.BY_HEART", -50.0)
+def test_a_network_that_has_memorised_its_labels_keeps_them(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("pencil.estimates.held_out.MEMORISED", -50.0)
     run = train(renewed(digits), tmp_path / "run")
     kept = train(renewed(digits, "kept"), tmp_path / "kept")
     assert results(run) == results(kept)
@@ -135,7 +136,7 @@ def test_auto_resumes_exactly_while_the_network_learns_calibrated_labels(automat
     assert results(again) == results(run)
 
 
-def test_changed_labels_are_counted_when_they_begin_anew(undisturbed):
+def test_changed_labels_are_counted_when_they_are_recomputed(undisturbed):
     before, after = (
         line["labels_changed"]
         for line in read_json_lines(undisturbed.metrics)
@@ -143,3 +144,31 @@ def test_changed_labels_are_counted_when_they_begin_anew(undisturbed):
     )
     given = SavedLabels(undisturbed.path, 2).rows(0, 750).given.hard
     assert after == int((rows(undisturbed, f"calibrated-{BEGINS}").argmax(1) != given).sum()) != before
+
+
+def test_a_resumed_run_learns_from_the_labels_of_the_phase_that_recomputed_them_last(
+    digits, tmp_path, monkeypatch
+):
+    """Of two phases the second finds a network that has memorised its labels, and keeps those of the first."""
+    table = renewed(digits).table()
+    table["phases"].append({**table["phases"][-1], "epochs": 1})
+    calibrated = PosteriorOfTraining.calibrated
+
+    def only_first(self):
+        return calibrated(self) if self._training.learner.epoch < BEGINS + 1 else None
+
+    monkeypatch.setattr(PosteriorOfTraining, "calibrated", only_first)
+    config = RunConfig.of(table | {"method": {"name": "sparse_over_parametrization"}})
+    whole = train(config, tmp_path / "whole")
+    stopped = train(config, tmp_path / "stopped", (StopAfter(9 * STEPS + 4),))
+    assert not stopped.is_finished
+    assert results(resume(stopped.path)) == results(whole)
+
+
+def test_labels_that_were_learned_against_calibrated_ones_are_read_as_they_were(digits, tmp_path):
+    config = RunConfig.of(renewed(digits).table() | {"method": {"name": "sparse_over_parametrization"}})
+    run = train(config, tmp_path / "run")
+    believed = torch.cat([judged.suggested for judged in LabelTable.open(run).learned_chunks()])
+    recomputed = rows(run, f"calibrated-{BEGINS}").argmax(1)
+    given = SavedLabels(run.path, 2).rows(0, len(believed)).given.hard
+    assert (believed == recomputed).float().mean() > 0.95 > (believed == given).float().mean()

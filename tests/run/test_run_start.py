@@ -1,5 +1,7 @@
 """A run that starts from prototypes: exact on resume, alike for any number of ranks and store, with a second expert."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from test_estimation import images
 
 from pencil.algorithm import TopRows
 from pencil.config import RunConfig
+from pencil.engine import Continue, Restore, read_json_lines
 from pencil.errors import RunError
 from pencil.presets import start_from
 from pencil.results import SavedLabels, read_card, read_expert
@@ -76,7 +79,7 @@ def test_images_start_from_the_networks_features_and_continue_exactly(manifest, 
     whole = train(RunConfig.of(table), tmp_path / "whole")  # three steps an epoch, features after six
     assert (whole.path / NAME).is_dir()
     stopped = train(RunConfig.of(table), tmp_path / "stopped", (StopAfter(step),))
-    assert (stopped.path / NAME).is_dir() == (step >= 5)
+    assert (stopped.path / NAME).is_dir() == (step >= 7)  # they are computed before the next step
     assert_same(resume(stopped.path), whole)
     with pytest.raises(RunError, match="has no second expert; train it on features with: --start prototypes"):
         evaluate(whole, "train", expert=True)
@@ -145,3 +148,52 @@ def test_a_damaged_expert_is_named(started, tmp_path):
     save_file(tensors | {"centre": torch.zeros(2)}, run.path / "expert.safetensors")
     with pytest.raises(RunError, match=r"expert.safetensors .*centre must be finite numbers of shape"):
         evaluate(run, "train", expert=True)
+
+
+def test_changed_labels_are_counted_from_the_first_epoch(started, tmp_path):
+    run = train(started(epochs=(2, 0, 0)), tmp_path / "run")  # no step of it writes labels
+    saved = start_rows(run)
+    differing = int((saved.rows["values"].argmax(1) != saved.given.hard).sum())
+    assert differing > 0
+    assert [line["labels_changed"] for line in read_json_lines(run.metrics)] == [differing] * 2
+    assert run.summary["labels_changed"] == differing
+
+
+class GoBack:
+    """From the third epoch to the first, after which correction begins."""
+
+    def decide(self, end):
+        if len(end.history) == 2:
+            backbone, correction, finetune = end.phases
+            shorter = (replace(backbone, epochs=1), replace(correction, epochs=3), finetune)
+            return Restore("first", shorter)
+        return Continue(keep="first") if not end.history else Continue()
+
+
+class Told:
+    """What was said about the start, and after which epoch."""
+
+    def __init__(self):
+        self.after, self._epoch = [], 0
+
+    def handle(self, event):
+        self._epoch = event.values.get("epoch", self._epoch)
+        if "prototypes" in event.values.get("words", ""):
+            self.after.append(self._epoch)
+
+    def close(self):
+        pass
+
+
+def test_a_policy_that_goes_back_starts_again_before_correction_and_not_during_it(manifest, tmp_path):
+    table = images(manifest, (8, 1, 0)).table() | {
+        "start": {"labels": "prototypes"}
+    }  # the start is after two epochs
+    config, told = RunConfig.of(table), Told()
+    whole = train(config, tmp_path / "whole", (told,), policy=GoBack())
+    assert whole.summary["last"]["epoch"] == 4
+    assert told.after == [2, 1]
+    for step in (9, 10, 14):  # three steps an epoch: just after the restore, and in correction
+        stopped = train(config, tmp_path / f"stopped-{step}", (StopAfter(step),), policy=GoBack())
+        assert not stopped.is_finished
+        assert_same(resume(stopped.path, policy=GoBack()), whole)

@@ -131,6 +131,16 @@ class Splits:
     skipped: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     skipped_rows: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
+    def __post_init__(self) -> None:
+        for name, other in (("test", self.test), ("validation", self.validation)):
+            if other is not None and other.class_names != self.train.class_names:
+                raise DataError(
+                    f"{name}: its {other.num_classes} classes are not the {self.train.num_classes} of the training "
+                    "examples; give both the same class_names, in the same order"
+                )
+            if other is not None and not len(other):
+                raise DataError(f"{name}: it has no example; leave it out, or give it some")
+
 
 def _is_utf8(name: str) -> bool:
     """Whether a name can be written to the files of a run; the name of a folder may be any bytes."""

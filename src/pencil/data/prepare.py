@@ -103,18 +103,22 @@ class Normalize:
             )
         shape = (-1,) + (1,) * (inputs.dim() - 2)
         unit = 255.0 if inputs.dtype == torch.uint8 else 1.0
-        mean = _constant(self.mean, inputs.device).view(shape)
+        exact = (
+            inputs.dtype == torch.float64
+        )  # a number far from 0, such as a time, has more digits than float32
+        mean = _constant(self.mean, inputs.device, inputs.dtype if exact else torch.float32).view(shape)
         std = _constant(self.std, inputs.device).view(shape)
-        values = inputs.float()
+        values = (inputs - mean).float() if exact else inputs.float()
         # One new tensor, then in place; the caller's is never written to.
-        centred = values - mean * unit if values is inputs else values.sub_(mean * unit)
-        return centred.div_(std * unit)
+        if not exact:
+            values = values - mean * unit if values is inputs else values.sub_(mean * unit)
+        return values.div_(std * unit)
 
 
 @lru_cache(maxsize=8)
-def _constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+def _constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
     """The values as a tensor, made once: for a thousand features that takes longer than to normalise a batch."""
-    return torch.tensor(values, device=device)
+    return torch.tensor(values, dtype=dtype, device=device)
 
 
 def center_crop(images: Tensor, size: int) -> Tensor:

@@ -116,8 +116,8 @@ class LabelLearner:
         for warning in method.warnings(self.phases, hard=start is None and given.values.dim() == 1):
             warnings.warn(warning, PlanWarning, stacklevel=2)
 
-    def start_from(self, start: RowStore[Any], *, rows: bool = True) -> None:
-        """Let the method learn from these probabilities (N, C) in place of the given labels.
+    def start_from(self, start: RowStore[Any] | None, *, rows: bool = True) -> None:
+        """Let the method learn from these probabilities (N, C) in place of the given labels; None for the given ones.
 
         Trusted rows keep the given ones. What a run reports as changed still differs from the given label.
 
@@ -125,7 +125,7 @@ class LabelLearner:
             start: The probability of each class, whole or cut; it must not change afterwards.
             rows: Whether the label rows begin anew. False if they are those of a run that began with this start.
         """
-        if start.num_rows != len(self.given):
+        if start is not None and start.num_rows != len(self.given):
             raise DataError(f"start: {start.num_rows} rows for {len(self.given)} labels; give one for each")
         self._start = start
         if rows:
@@ -284,8 +284,8 @@ class LabelLearner:
             raise DataError(f"the store has {self.store.num_rows} rows for {len(self.given)} labels")
         for start in range(0, len(self.given), self._chunk):
             indices = torch.arange(start, min(start + self._chunk, len(self.given)))
-            start = self.method.start_rows(self.learned_from(indices), self.num_classes)
-            self.store.scatter(indices, start)
+            first = self.method.start_rows(self.learned_from(indices), self.num_classes)
+            self._write(_Visit(indices, first))
 
     @property
     def _chunk(self) -> int:

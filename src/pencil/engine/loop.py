@@ -274,6 +274,8 @@ class Loop:
         restored = self._saver.at(course.kept[name].step)
         course.undone = taken - restored.step
         self._continue(restored, course)
+        for call in job.after_restore:
+            call(restored.step)
         job.learner.epoch = float(metrics["epoch"])
         metrics |= missing_accuracies(job, metrics)
         self._emit("restored", **metrics, restored=name)

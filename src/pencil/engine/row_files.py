@@ -100,9 +100,10 @@ def write_rows(folder: Path, rows: RowSnapshot) -> dict[str, Fingerprint]:
 
 def _write(path: Path, piece: Tensor) -> Fingerprint:
     content = _bytes(piece.contiguous())
-    with path.open("wb", buffering=0) as file:
+    with path.open("wb") as file:  # buffered: it writes all of a block, or raises where the disk is full
         for start in range(0, len(content), BLOCK):
             file.write(content[start : start + BLOCK])
+        file.flush()
         os.fsync(file.fileno())
     return [len(content), zlib.crc32(content)]
 

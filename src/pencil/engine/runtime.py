@@ -172,9 +172,17 @@ def _device(wanted: str) -> torch.device:
         raise ConfigError(
             f"train.device: {wanted!r} is not a device; use auto, cpu, cuda or cuda:0"
         ) from error
-    if device.type == "cuda" and not torch.cuda.is_available():
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
         raise ConfigError(f"train.device: {wanted!r} asked for, but this torch sees no GPU; use auto or cpu")
-    return device
+    number, count = local if device.index is None else device.index, torch.cuda.device_count()
+    if number >= count:
+        raise ConfigError(
+            f"train.device: {wanted!r} would be GPU {number}, but this torch sees {count}, numbered from 0; name one "
+            "of them, and start no more processes than there are GPUs"
+        )
+    return torch.device("cuda", number)
 
 
 def _precision(wanted: Precision, device: torch.device) -> Precision:

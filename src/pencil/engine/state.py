@@ -77,7 +77,7 @@ def _empty_optimizer_tensors(model: nn.Module, saved: State) -> State:
     """Tensors to load into, each with the layout (and under FSDP the shards) of its parameter; Adam's step has none."""
     parameters = dict(model.named_parameters())
     return {
-        entry: value if entry.endswith("/step") else torch.zeros_like(parameters[entry.split("/")[1]])
+        entry: value if entry.endswith("/step") else torch.zeros_like(parameters[_named(entry)[0]])
         for entry, value in saved.items()
     }
 
@@ -90,8 +90,14 @@ def _set_optimizer_tensors(model: nn.Module, optimizer: Optimizer, state: State)
         for key in [key for key, value in made.items() if isinstance(value, Tensor)]:
             del made[key]
     for entry, value in state.items():
-        _, name, key = entry.split("/")
+        name, key = _named(entry)
         optimizer.state[parameters[name]][key] = value.detach()
+
+
+def _named(entry: str) -> tuple[str, str]:
+    """The parameter, whose name may have a slash of its own, and the optimiser's name of the tensor."""
+    name, _, key = entry.removeprefix("optimizer/").rpartition("/")
+    return name, key
 
 
 def _random() -> State:

@@ -9,8 +9,9 @@ import contextlib
 import json
 import os
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,13 +43,32 @@ class Tracker(ABC):
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Send numbers to the tracker."""
 
+    @abstractmethod
+    def end(self) -> None:
+        """Tell the tracker that no more numbers will come."""
+
     def handle(self, event: Event) -> None:
         """Send epochs that were not sent yet."""
         self._ended = self._ended or event.kind == "end"
         if event.kind == "epoch" and event.step > self._sent:
             numbers = {name: value for name, value in event.values.items() if isinstance(value, int | float)}
-            self.log(numbers, event.step)
-            self.note(self._run, event.step)
+            if self._does("send an epoch", lambda: self.log(numbers, event.step)):
+                self.note(self._run, event.step)
+
+    def close(self) -> None:
+        """End the tracker's run."""
+        self._does("end its run", self.end)
+
+    def _does(self, what: str, call: Callable[[], None]) -> bool:
+        """Whether a call succeeded. A tracker that fails, as when its server is away, must not end a training."""
+        try:
+            call()
+        except Exception as error:
+            warnings.warn(
+                f"{type(self).__name__} could not {what}, and training goes on: {error}", stacklevel=2
+            )
+            return False
+        return True
 
     def note(self, run: str | None, step: int = 0) -> None:
         """Remember the run's name at the tracker and the last step sent."""
@@ -97,7 +117,7 @@ class Mlflow(Tracker):
         metrics = [metric(name, float(value), now, step) for name, value in numbers.items()]
         self._client.log_batch(self._run, metrics=metrics)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Finished, or killed and perhaps resumed later."""
         self._client.set_terminated(self._run, status="FINISHED" if self._ended else "KILLED")
 
@@ -137,7 +157,7 @@ class WeightsAndBiases(Tracker):
         """A line of history."""
         self._session.log(dict(numbers), step=step)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Finished, or marked as failed and perhaps resumed later."""
         self._session.finish(exit_code=0 if self._ended else 1)
 

@@ -38,7 +38,8 @@ class Training:
     ``before_epoch`` and ``after_epoch`` are functions called in order on every rank, with the number of epochs done:
     before the first step of an epoch, and when it is done and before its checkpoint. What they change must be restored
     when a run resumes; see ``pencil.run.start`` and ``renewal``. Those before an epoch return how many labels of all
-    ranks they changed, None if they left them alone; what those after an epoch return joins its metrics.
+    ranks they changed, None if they left them alone; what those after an epoch return joins its metrics. Those
+    ``after_restore`` are called with the step of the plan to which the run went back.
     """
 
     runtime: Runtime
@@ -63,6 +64,7 @@ class Training:
     policy: Policy | None = None
     before_epoch: list[Callable[[int], int | None]] = field(default_factory=list)
     after_epoch: list[Callable[[int], Mapping[str, Any] | None]] = field(default_factory=list)
+    after_restore: list[Callable[[int], None]] = field(default_factory=list)
     alarms: AlarmActions | None = None
     noise_rate: tuple[float, float] | None = None
     posterior: Callable[[Tensor], Rows] | None = None

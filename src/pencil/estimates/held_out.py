@@ -41,7 +41,7 @@ UNSURE = 0.02
 PROOF, PROOF_AFTER_ALARM = 3.0, 1.0
 """Standard errors by which a matrix must explain left-out labels better than one rate."""
 MOST, STEPS = 40.0, 50  # of δ, and of its bisection
-BY_HEART = 3.0
+MEMORISED = 3.0
 """From this δ on, the network has made given labels 20 times as likely by learning them: it has memorised them."""
 
 
@@ -68,9 +68,9 @@ class Calibrated:
     noise: NoiseEstimate
 
     @property
-    def by_heart(self) -> bool:
+    def has_memorised(self) -> bool:
         """Whether the network has memorised its given labels, and says little else about training rows."""
-        return self.lean > BY_HEART
+        return self.lean > MEMORISED
 
     def posterior(self, scores: Tensor, given: Tensor) -> Tensor:
         """The probability (B, C) that each class is the true one of training rows with log f (B, C), float32."""

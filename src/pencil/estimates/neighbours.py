@@ -161,10 +161,13 @@ def _projection(width: int) -> Tensor | None:
     return scaled
 
 
-def _compare_all(features: Tensor, squares: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Squared distances (N, k) and rows (N, k) of the nearest rows, by blocks of the whole table of distances."""
+def _compare_all(
+    features: Tensor, squares: Tensor, k: int, asking: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Squared distances (M, k) and rows (M, k) nearest to the rows that ask, by default all; by blocks of the table."""
     parts = []
-    for block in torch.arange(len(features)).split(max(1, _BLOCK // len(features))):
+    asking = torch.arange(len(features)) if asking is None else asking
+    for block in asking.split(max(1, _BLOCK // len(features))):
         table = _distances(features[block], squares[block], features, squares)
         table[torch.arange(len(block)), block] = math.inf
         parts.append(_smallest(table, k))
@@ -174,9 +177,10 @@ def _compare_all(features: Tensor, squares: Tensor, k: int) -> tuple[Tensor, Ten
 def _compare_cells(features: Tensor, squares: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The same, but only between a row and the rows of the ``PROBED`` cells whose centres are nearest to it."""
     centres = _centres(features, max(PROBED, len(features) // CELL))
-    probed = _nearest_centres(features, centres, PROBED)
+    probes = min(PROBED, len(centres))
+    probed = _nearest_centres(features, centres, probes)
     members = list(_by_cell(probed[:, 0], torch.arange(len(features)), len(centres)))
-    rows = torch.arange(len(features)).repeat_interleave(PROBED)
+    rows = torch.arange(len(features)).repeat_interleave(probes)
     best = torch.full((len(features), k), math.inf)
     found = torch.zeros(len(features), k, dtype=torch.long)
     for inside, asking in zip(members, _by_cell(probed.flatten(), rows, len(centres)), strict=True):
@@ -186,6 +190,9 @@ def _compare_cells(features: Tensor, squares: Tensor, k: int) -> tuple[Tensor, T
             values, places = _smallest(table, min(k, len(inside)))
             best[some], kept = _smallest(torch.cat([best[some], values], dim=1), k)
             found[some] = torch.cat([found[some], inside[places]], dim=1).gather(1, kept)
+    lacking = (~best.isfinite().all(1)).nonzero()[:, 0]  # the cells of these rows have too few others
+    if len(lacking):
+        best[lacking], found[lacking] = _compare_all(features, squares, k, lacking)
     return best, found
 
 
@@ -193,7 +200,8 @@ def _centres(features: Tensor, cells: int) -> Tensor:
     """Centres (K, R) of cells: k-means on a sample of the rows."""
     generator = torch.Generator().manual_seed(_SEED)
     sample = features[torch.randperm(len(features), generator=generator)[: _SAMPLE * cells]]
-    centres = sample[:cells].clone()
+    centres: Tensor = sample[:cells].unique(dim=0)  # of equal ones all but one would be empty cells
+    cells = len(centres)
     for _ in range(_ROUNDS):
         cell = _nearest_centres(sample, centres, 1)[:, 0]
         count = cell.bincount(minlength=cells)

@@ -132,6 +132,11 @@ def prototype_start(features: Tensor, labels: Tensor, num_classes: int | None = 
             f"prototype_start: features {tuple(values.shape)} and labels {tuple(given.shape)} must be (N, D) and (N,)"
         )
     classes = num_classes or (int(given.max()) + 1 if len(given) else 1)
+    low, high = (int(given.min()), int(given.max())) if len(given) else (0, 0)
+    if low < 0 or high >= classes:
+        raise DataError(
+            f"prototype_start: the labels are from {low} to {high}, and must be classes from 0 to {classes - 1}"
+        )
     start = fit_start(lambda: iter([(torch.arange(len(given)), values)]), given, classes)
     return start.posterior(values, given)
 

@@ -71,6 +71,7 @@ class JointOptimization(Method):
 
     def start_rows(self, given: Tensor, num_classes: int) -> Tensor:
         """The given label, nothing remembered."""
+        self._prior(num_classes)
         return F.pad(as_distribution(given, num_classes), (0, self.window * num_classes))
 
     def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
@@ -104,13 +105,13 @@ class JointOptimization(Method):
         if self.entropy_weight:
             loss = loss + self.entropy_weight * entropy_loss(logits)
         if self.prior_weight:
-            classes = logits.shape[1]
-            prior = (1 / classes,) * classes if self.prior is None else self.prior
-            require(
-                len(prior) == classes,
-                "prior",
-                prior,
-                f"must have one frequency for each of {classes} classes",
+            loss = loss + self.prior_weight * prior_loss(
+                logits, logits.new_tensor(self._prior(logits.shape[1]))
             )
-            loss = loss + self.prior_weight * prior_loss(logits, logits.new_tensor(prior))
         return loss
+
+    def _prior(self, classes: int) -> tuple[float, ...]:
+        prior = (1 / classes,) * classes if self.prior is None else self.prior
+        words = f"must have one frequency for each of {classes} classes"
+        require(len(prior) == classes, "prior", prior, words)
+        return prior

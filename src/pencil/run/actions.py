@@ -151,8 +151,8 @@ def _carry_on(
     renewal = Renewal(training, estimation.posterior, start.choice, directory.path)
     if is_main:
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
-    estimation.begin(loop.step)
-    start.begin(loop.step)
+    estimation.begin(loop.progress.step)
+    start.begin(loop.progress.step)
     renewal.begin(loop.progress.step)
     try:
         finished = loop.run()

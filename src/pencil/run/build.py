@@ -103,13 +103,17 @@ def _build_learner(
         # Proofs that no label flips are for hard given labels, and an earlier run may have corrected them already.
         if config.start.run is not None or config.start.labels != "given":
             warnings.simplefilter("ignore", PlanWarning)
-        return LabelLearner(
-            build_method(config, train=train),
-            labels,
-            config.phases,
-            store=config.store,
-            folder=None if directory is None else directory.path,
-        )
+        method = build_method(config, train=train)
+        try:
+            return LabelLearner(
+                method,
+                labels,
+                config.phases,
+                store=config.store,
+                folder=None if directory is None else directory.path,
+            )
+        except ValueError as error:  # of a setting that does not fit the number of classes
+            raise ConfigError(f"method.{error}") from error
 
 
 def _check_plan(config: RunConfig, runtime: Runtime) -> None:
@@ -129,8 +133,6 @@ def check_same_rows(order: Order, runtime: Runtime, skipped: Iterable[str] | Non
         RunError: The ranks have different rows.
     """
     blocks = order.blocks
-    if blocks is None and skipped is None:
-        return
     shards = b"" if blocks is None else torch.stack([blocks.sizes, blocks.sources]).numpy().tobytes()
     left_out = "\n".join(skipped or ()).encode("utf-8", "surrogateescape")
     mine = torch.tensor([order.num_rows, zlib.crc32(shards + left_out)], dtype=torch.float64)

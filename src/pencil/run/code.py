@@ -51,7 +51,7 @@ def check_code(named: Mapping[str, str], trust: Trust, *, source: object) -> Non
     """Check that code named by a file is trusted.
 
     Raises:
-        ConfigError: Some of the code is not trusted.
+        RunError: Some of the code is not trusted.
     """
     refused = {
         field: code for field, code in named.items() if trust is not True and (not trust or code not in trust)

@@ -43,16 +43,22 @@ class Estimation:
         self._found: Posterior | None = None
 
     def begin(self, step: int) -> None:
-        """Before the loop continues at ``step``: let alarms use the estimates that are known.
+        """Before the loop continues at this step of the plan: let alarms use the estimates that are known.
 
         Those from the inputs are computed now instead of at the end. Those from the network's features are read if
         they are written.
         """
-        job = self._training
-        if not job.watches:
+        if not self._training.watches:
             return
         if self.posterior.from_inputs:
             self._found = self.posterior.found()
+        self._recall(step)
+        self._training.after_restore.append(self._recall)
+
+    def _recall(self, step: int) -> None:
+        """Let alarms use what is known at this step of the plan."""
+        job = self._training
+        if self._found is not None:
             self._tell_alarms(self._found.noise, self._found)
         elif step >= self.posterior.epoch * job.sampler.steps and self._is_written_for_all():
             self._tell_alarms(read_estimates(self._directory.path, job.learner.num_classes))

@@ -45,10 +45,12 @@ def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[st
         if card.mean is not None and card.std is not None:
             weights |= {"center": torch.tensor(card.mean), "spread": torch.tensor(card.std)}
         state = {name: value for name, value in state.items() if not name.startswith("network.")}
+    heads = _heads(model, len(class_names))
     fitting = {
         name: fitted
         for name, value in weights.items()
-        if name in state and (fitted := _fitted(value, state[name], card, class_names)) is not None
+        if name in state
+        and (fitted := _fitted(value, state[name], card, class_names, name in heads or not heads)) is not None
     }
     if len(fitting) < len(state):
         warnings.warn(
@@ -59,9 +61,21 @@ def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[st
     model.load_state_dict(state | fitting, strict=False)
 
 
-def _fitted(value: Tensor, like: Tensor, card: ModelCard, class_names: tuple[str, ...]) -> Tensor | None:
+def _heads(model: nn.Module, num_classes: int) -> set[str]:
+    """Names of the weights of last layers: of linear ones with an output for each class, the last in each module."""
+    last = {
+        name.rpartition(".")[0]: name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and module.out_features == num_classes
+    }
+    return {f"{name}.{kind}".lstrip(".") for name in last.values() for kind in ("weight", "bias")}
+
+
+def _fitted(
+    value: Tensor, like: Tensor, card: ModelCard, class_names: tuple[str, ...], is_head: bool
+) -> Tensor | None:
     """A tensor of the earlier network in the shape of the new one; rows of a last layer follow their classes."""
-    if value.shape == like.shape and card.class_names == class_names:
+    if value.shape == like.shape and (card.class_names == class_names or not is_head):
         return value
     by_class = len(value) == len(card.class_names) and len(like) == len(class_names) if value.dim() else False
     if not by_class or value.shape[1:] != like.shape[1:]:
@@ -89,6 +103,8 @@ def start_labels(learner: LabelLearner, train: Examples, earlier: RunDirectory) 
     state = learner.store.state()
     for chunk in saved.chunks(rows_at_once(learner.store.row_width)):
         ours = places[chunk.first : chunk.first + len(chunk.ids)]
+        if learner.before_write is not None:  # a checkpoint may be under way
+            learner.before_write(ours[ours != NEW])
         for key, value in state.items():
             theirs = chunk.rows.get(key)
             if theirs is not None:

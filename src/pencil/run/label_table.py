@@ -252,10 +252,12 @@ class KeptBelief(Method):
 def _keeps_belief(config: RunConfig) -> bool:
     """Whether a finished run keeps distributions: what the method's own rows mean depends on more than themselves.
 
-    That is the code of a user's own method, or the labels that training started from.
+    That is the code of a user's own method, or the labels that training started from or that a phase recomputed.
     """
-    own = isinstance(config.method, OwnMethod)
-    return own or (config.start.labels != "given" and not config.load_method().rows_are_beliefs)
+    if isinstance(config.method, OwnMethod):
+        return True
+    recomputed = config.plan == "auto" or any(phase.labels == "calibrated" for phase in config.phases)
+    return (config.start.labels != "given" or recomputed) and not config.load_method().rows_are_beliefs
 
 
 def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -65,8 +66,9 @@ def _kept(training: Training, batches: Iterable[tuple[Tensor, Tensor]], folder: 
     for batch, values in batches:
         if kept is None:
             width = values.shape[1]
-            mapped = choose_store(len(training.train), width, can_cut=False, memory=free_memory()).mapped
-            kept = DenseStore(len(training.train), width, folder if mapped else None)
+            rows = len(training.train)
+            mapped = choose_store(rows, width, can_cut=False, memory=free_memory()).mapped
+            kept = DenseStore(rows, width, (folder or Path(tempfile.gettempdir())) if mapped else None)
         kept.scatter(batch, values)
 
     def passes() -> Iterator[tuple[Tensor, Tensor]]:

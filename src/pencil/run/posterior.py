@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pencil.algorithm import Phase, Rows, TopRows
+from pencil.algorithm import Phase, Rows, TopRows, backbone_epochs
 from pencil.config import RunConfig
 from pencil.engine import Training, held_out_scores
 from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit_held_out
@@ -108,12 +108,13 @@ class PosteriorOfTraining:
         fitted = fit_held_out(
             passes, given.hard, held_out_scores(job), trusted=given.trusted, total=job.runtime.total
         )
-        if fitted.by_heart:
+        if fitted.has_memorised:
             return None
         return _stored(job, passes, fitted, "held-out rows", self._choice, self._folder)
 
     def _after_epoch(self, epochs: int) -> None:
-        if epochs == self.epoch:
+        # Correction that follows a restore may have this epoch too; its features have learned from other labels.
+        if epochs == self.epoch and epochs <= max(1, backbone_epochs(self._training.learner.phases)):
             self._take(self.of_network("early epoch"))
 
     def _keep(self, posterior: Posterior) -> None:
@@ -178,7 +179,7 @@ def kept_rows(whole: Tensor, given: Tensor, choice: StoreChoice) -> Rows:
 
 
 def store_of_posterior(config: RunConfig, method: Method, num_classes: int) -> StoreChoice:
-    """As the method's rows are kept. If it has none, whole rows unless there are many classes."""
-    if method.row_width(num_classes):
+    """As the method's rows are kept, if they are as wide. If not, whole rows unless there are many classes."""
+    if method.row_width(num_classes) >= num_classes:
         return StoreChoice.parse(config.store)
     return StoreChoice(None if num_classes <= WHOLE else USUAL_K)

@@ -23,7 +23,7 @@ from pencil.engine import LIKELIHOOD, PAIRS, Training, held_out_scores
 from pencil.errors import ConfigError
 from pencil.estimates import left_out_likelihood
 from pencil.run.posterior import ENOUGH, PosteriorOfTraining, can_calibrate
-from pencil.run.start_rows import Start, read_start, write_start
+from pencil.run.start_rows import StartRows, labels_changed, read_start, write_start
 from pencil.stores import StoreChoice
 
 FOLDER = "calibrated-{}"
@@ -47,12 +47,19 @@ class Renewal:
     def begin(self, step: int) -> None:
         """Before the loop continues at this step of the plan: read the labels that its phases began with."""
         job = self._training
-        begun = [each for each in _renewals(job.learner.phases) if each * job.sampler.steps < step]
-        if begun and self._is_written(begun[-1]):
-            self._start(read_start(job, self._choice, self._folder, FOLDER.format(begun[-1])), rows=False)
+        self._recall(step)
         job.before_epoch.append(self._before_epoch)
         if self._posterior.calibrates and job.policy is not None:
             job.after_epoch.append(self._after_epoch)
+        job.after_restore.append(self._recall)
+
+    def _recall(self, step: int) -> None:
+        """Learn from the labels of the last phase before this step of the plan that recomputed them, if one did."""
+        job = self._training
+        begun = [each for each in _renewals(job.learner.phases) if each * job.sampler.steps < step]
+        written = [each for each in begun if self._is_written(each)]
+        if written:
+            self._start(read_start(job, self._choice, self._folder, FOLDER.format(written[-1])), rows=False)
 
     def _before_epoch(self, epochs: int) -> int | None:
         """Where a phase asks for it, recompute labels; return how many differ from the given ones."""
@@ -65,13 +72,13 @@ class Renewal:
             return None
         write_start(self._training, found.rows, self._folder, FOLDER.format(epochs))
         self._start(found.rows, rows=True)
-        changed, rows = self._changed(), self._training.sampler.num_rows
+        changed, rows = labels_changed(self._training), self._training.sampler.num_rows
         self._tell(
             f"labels are recomputed, calibrated on held-out rows: {changed:,} of {rows:,} differ from the given ones"
         )
         return changed
 
-    def _start(self, start: Start, *, rows: bool) -> None:
+    def _start(self, start: StartRows, *, rows: bool) -> None:
         self._training.learner.start_from(start, rows=rows)
         self._training.noise_rate = None  # alarms knew an early estimate, which these labels replace
 
@@ -92,12 +99,6 @@ class Renewal:
         if self._training.runtime.is_main:
             shutil.rmtree(self._folder / FOLDER.format(epochs), ignore_errors=True)
         self._training.runtime.barrier()
-
-    def _changed(self) -> int:
-        """How many labels of all ranks differ from the given ones."""
-        job, labels = self._training, self._training.learner.labels()
-        differing = (labels.suggested != labels.given).sum().double()
-        return int(job.runtime.total(differing[None]))
 
     def _tell(self, words: str) -> None:
         """Report what the phase begins with; the main rank reports for all."""

@@ -3,7 +3,7 @@
 Those of prototypes are computed once, kept in the run's folder, and read when the run resumes. For inputs that are
 vectors they are computed before the first step, and the prototypes become a second expert beside the network. For
 other inputs, such as images, they are computed from the network's features after a quarter of the backbone phase, as
-the posterior is (``posterior``); the label rows then begin anew. Rows that an earlier run knows begin as it left them.
+the posterior is (``posterior``), and replace the label rows. Rows that an earlier run knows begin as it left them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from pencil.algorithm import backbone_epochs
 from pencil.config import RunConfig
 from pencil.engine import Training
 from pencil.estimates import Passes, Start, fit_start
@@ -19,7 +20,7 @@ from pencil.results import save_expert
 from pencil.run.joining import earlier_run, start_labels
 from pencil.run.passes import early_epoch, has_vectors, passes_over_features, passes_over_inputs
 from pencil.run.posterior import kept_rows, store_of_posterior
-from pencil.run.start_rows import read_start, write_start
+from pencil.run.start_rows import StartRows, labels_changed, read_start, write_start
 from pencil.stores import rows_at_once
 
 NAME = "start"
@@ -42,31 +43,47 @@ class StartOfTraining:
         self.found: Start | None = None
         self._training, self._folder = training, folder
         self._wanted, self._earlier = config.start.labels == "prototypes", config.start.run
-        self._epoch = early_epoch(config.phases)
+        self._early = early_epoch(config.phases)
+        self._rows: StartRows | None = None
         learner = training.learner
         self.choice = store_of_posterior(config, learner.method, learner.num_classes)
 
     def begin(self, step: int) -> None:
-        """Before the loop continues at ``step``: start from these labels, now or when the network has features."""
-        if self._wanted:
-            self._begin(step)
+        """Before the loop continues at this step of the plan: start from these labels, or when there are features."""
+        job = self._training
+        if step == 0 and self._wanted and has_vectors(job):
+            self.found = self._compute(passes_over_inputs(job))
+            self._write_expert(self.found)
         if step == 0:
             self._join()
+        else:
+            self._recall(step)
+        if self._wanted or self._earlier is not None:
+            job.before_epoch.append(self._before_epoch)
+        job.after_restore.append(self._recall)
 
-    def _begin(self, step: int) -> None:
-        vectors = has_vectors(self._training)
-        if step > (0 if vectors else self._epoch * self._training.sampler.steps - 1):
-            self._read()
-        elif vectors:
-            self.found = self._compute(passes_over_inputs(self._training))
-            self._write_expert(self.found)
-        if not vectors:
-            self._training.after_epoch.append(self._after_epoch)
+    @property
+    def _epoch(self) -> int:
+        """The number of epochs before the start is computed; 0 for vectors. A restore may end backbone sooner."""
+        job = self._training
+        return 0 if has_vectors(job) else min(self._early, max(1, backbone_epochs(job.learner.phases)))
 
-    def _after_epoch(self, epochs: int) -> None:
-        if epochs == self._epoch:
+    def _before_epoch(self, epochs: int) -> int | None:
+        """Start from the network's features if it is time; return how many labels differ from the given ones then."""
+        if epochs not in (0, self._epoch):
+            return None
+        if self._wanted and epochs:
             self._compute(passes_over_features(self._training, self._folder))
             self._join()
+        return labels_changed(self._training)
+
+    def _recall(self, step: int) -> None:
+        """Let the method learn from what it learned from at this step of the plan."""
+        job = self._training
+        if self._wanted and step > self._epoch * job.sampler.steps:
+            job.learner.start_from(self._rows or self._read(), rows=False)
+        else:
+            job.learner.start_from(None, rows=False)
 
     def _join(self) -> None:
         """Take the label rows of the earlier run, if there is one."""
@@ -87,6 +104,7 @@ class StartOfTraining:
                 store.scatter(part, rows)  # type: ignore[arg-type]  # of the store's kind
         if self._folder is not None:
             write_start(self._training, store, self._folder, NAME)
+        self._rows = store
         learner.start_from(store)
         self._tell(found, differing)
         return found
@@ -106,8 +124,7 @@ class StartOfTraining:
         if self._folder is not None and self._training.runtime.is_main:
             save_expert(self._folder, found.classifier)
 
-    def _read(self) -> None:
+    def _read(self) -> StartRows:
         assert self._folder is not None, "only a run with a folder resumes"
-        self._training.learner.start_from(
-            read_start(self._training, self.choice, self._folder, NAME), rows=False
-        )
+        self._rows = read_start(self._training, self.choice, self._folder, NAME)
+        return self._rows

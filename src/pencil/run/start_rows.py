@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from pencil.algorithm import TopRows
@@ -13,10 +14,10 @@ from pencil.engine import Training
 from pencil.results import SavedLabels, save_labels
 from pencil.stores import RowStore, StoreChoice, rows_at_once
 
-Start = RowStore[Tensor] | RowStore[TopRows]
+StartRows = RowStore[Tensor] | RowStore[TopRows]
 
 
-def write_start(training: Training, rows: Start, folder: Path, name: str) -> None:
+def write_start(training: Training, rows: StartRows, folder: Path, name: str) -> None:
     """Write this rank's rows into a folder of the run; every rank takes part."""
     job = training
     if job.runtime.is_main:
@@ -27,7 +28,16 @@ def write_start(training: Training, rows: Start, folder: Path, name: str) -> Non
     job.runtime.barrier()
 
 
-def read_start(training: Training, choice: StoreChoice, folder: Path, name: str) -> Start:
+def labels_changed(training: Training) -> int:
+    """How many labels of all ranks differ from the given ones; every rank takes part."""
+    learner, differing = training.learner, torch.zeros(1, dtype=torch.float64)
+    for places in torch.arange(len(training.train)).split(rows_at_once(learner.num_classes)):
+        labels = learner.labels(places)
+        differing += (labels.suggested != labels.given).sum()
+    return int(training.runtime.total(differing))
+
+
+def read_start(training: Training, choice: StoreChoice, folder: Path, name: str) -> StartRows:
     """The rows of this rank, whichever rank wrote them."""
     job, classes = training, training.learner.num_classes
     store = choice.make(len(job.train), classes, folder)
