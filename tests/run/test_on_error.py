@@ -111,6 +111,12 @@ def test_ranks_that_leave_out_different_rows_are_refused():
         check_same_rows(Order(9), Two(seen[0]), ["a", "b"])
 
 
+class Three(Two):
+    """Three ranks, of which the other two say this together."""
+
+    world_size = 3
+
+
 def test_ranks_with_different_numbers_of_rows_are_refused():
     """As two hosts, each with its own copy of a folder."""
     check_same_rows(Order(9), Two(None))
@@ -120,3 +126,8 @@ def test_ranks_with_different_numbers_of_rows_are_refused():
     check_same_rows(Order(8), spy)
     with pytest.raises(RunError, match="the ranks read different rows"):
         check_same_rows(Order(9), Two(seen[0]))
+    check_same_rows(Order(10), spy)
+    with pytest.raises(
+        RunError, match="the ranks read different rows"
+    ):  # of three ranks, one has the average
+        check_same_rows(Order(9), Three(seen[0] + seen[1]))

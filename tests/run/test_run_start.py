@@ -9,7 +9,7 @@ from test_estimation import images
 
 from pencil.algorithm import TopRows
 from pencil.config import RunConfig
-from pencil.engine import Continue, Restore, read_json_lines
+from pencil.engine import Continue, Restore, read_json_lines, read_metrics
 from pencil.errors import RunError
 from pencil.presets import start_from
 from pencil.results import SavedLabels, read_card, read_expert
@@ -79,7 +79,7 @@ def test_images_start_from_the_networks_features_and_continue_exactly(manifest, 
     whole = train(RunConfig.of(table), tmp_path / "whole")  # three steps an epoch, features after six
     assert (whole.path / NAME).is_dir()
     stopped = train(RunConfig.of(table), tmp_path / "stopped", (StopAfter(step),))
-    assert (stopped.path / NAME).is_dir() == (step >= 7)  # they are computed before the next step
+    assert (stopped.path / NAME).is_dir() == (step >= 5)
     assert_same(resume(stopped.path), whole)
     with pytest.raises(RunError, match="has no second expert; train it on features with: --start prototypes"):
         evaluate(whole, "train", expert=True)
@@ -159,6 +159,11 @@ def test_changed_labels_are_counted_from_the_first_epoch(started, tmp_path):
     assert run.summary["labels_changed"] == differing
 
 
+def measured(run):
+    """The numbers of every epoch, by which alarms and policies decide."""
+    return [{**line, "seconds": 0} for line in read_metrics(run.metrics)]
+
+
 class GoBack:
     """From the third epoch to the first, after which correction begins."""
 
@@ -171,15 +176,15 @@ class GoBack:
 
 
 class Told:
-    """What was said about the start, and after which epoch."""
+    """After how many steps a start was computed; the step that ends an epoch is announced after it."""
 
     def __init__(self):
-        self.after, self._epoch = [], 0
+        self.after, self._step = [], 0
 
     def handle(self, event):
-        self._epoch = event.values.get("epoch", self._epoch)
+        self._step = event.step if event.kind == "step" else self._step
         if "prototypes" in event.values.get("words", ""):
-            self.after.append(self._epoch)
+            self.after.append(self._step)
 
     def close(self):
         pass
@@ -192,8 +197,21 @@ def test_a_policy_that_goes_back_starts_again_before_correction_and_not_during_i
     config, told = RunConfig.of(table), Told()
     whole = train(config, tmp_path / "whole", (told,), policy=GoBack())
     assert whole.summary["last"]["epoch"] == 4
-    assert told.after == [2, 1]
+    assert told.after == [5, 9]
+    assert (whole.path / f"{NAME}-1").is_dir()  # beside that of the course that was undone
     for step in (9, 10, 14):  # three steps an epoch: just after the restore, and in correction
         stopped = train(config, tmp_path / f"stopped-{step}", (StopAfter(step),), policy=GoBack())
         assert not stopped.is_finished
-        assert_same(resume(stopped.path, policy=GoBack()), whole)
+        resumed = resume(stopped.path, policy=GoBack())
+        assert_same(resumed, whole)
+        assert measured(resumed) == measured(whole)
+
+
+def test_a_plan_that_ends_with_the_start_has_its_labels(manifest, tmp_path):
+    table = images(manifest, (1, 0, 0)).table() | {"start": {"labels": "prototypes"}}
+    run = train(RunConfig.of(table), tmp_path / "run")
+    saved = SavedLabels(run.path, 2, name=NAME)
+    differing = int(
+        (saved.rows(0, saved.num_rows).rows["values"].argmax(1) != saved.rows(0, 12).given.hard).sum()
+    )
+    assert run.summary["labels_changed"] == differing

@@ -46,7 +46,7 @@ def carry_out(config: RunConfig, folder: Path, *, keep: bool) -> dict[str, Any]:
         directory = RunDirectory(folder)
         shutil.rmtree(directory.checkpoints, ignore_errors=True)
         shutil.rmtree(directory.labels, ignore_errors=True)
-        for place in (folder / POSTERIOR, folder / START, *folder.glob(CALIBRATED.format("*"))):
+        for place in (folder / POSTERIOR, *folder.glob(f"{START}*"), *folder.glob(CALIBRATED.format("*"))):
             shutil.rmtree(place, ignore_errors=True)
     return measures
 

@@ -131,6 +131,11 @@ class LabelLearner:
         if rows:
             self._start_rows()
 
+    @property
+    def has_start(self) -> bool:
+        """Whether the method learns from other labels than the given ones."""
+        return self._start is not None
+
     def learned_from(self, indices: Tensor) -> Tensor:
         """What the method receives as the labels of some rows: classes (B,) or probabilities (B, C)."""
         if self._start is None:

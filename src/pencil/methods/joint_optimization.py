@@ -50,6 +50,7 @@ class JointOptimization(Method):
     """
 
     learns_labels: ClassVar[bool] = True
+    rows_are_beliefs: ClassVar[bool] = True
     labels: LabelKind = "soft"
     window: int = 10
     prior_weight: float = 0.0

@@ -151,7 +151,7 @@ def _carry_on(
     renewal = Renewal(training, estimation.posterior, start.choice, directory.path)
     if is_main:
         training.events.listeners = (*_writers(config, directory, loop.step), *listeners)
-    estimation.begin(loop.progress.step)
+    estimation.begin(loop.step)
     start.begin(loop.progress.step)
     renewal.begin(loop.progress.step)
     try:

@@ -10,6 +10,7 @@ import torch
 
 from pencil.algorithm import total_epochs
 from pencil.config import RunConfig
+from pencil.config.methods import OwnMethod
 from pencil.data import EpochSampler, Examples, Order, blocks_of, mixed_seed
 from pencil.data.sampler import WINDOW
 from pencil.engine import Auto, Checkpoints, LabelLearner, Policy, Runtime, Training
@@ -113,6 +114,8 @@ def _build_learner(
                 folder=None if directory is None else directory.path,
             )
         except ValueError as error:  # of a setting that does not fit the number of classes
+            if isinstance(config.method, OwnMethod):
+                raise
             raise ConfigError(f"method.{error}") from error
 
 
@@ -135,7 +138,8 @@ def check_same_rows(order: Order, runtime: Runtime, skipped: Iterable[str] | Non
     blocks = order.blocks
     shards = b"" if blocks is None else torch.stack([blocks.sizes, blocks.sources]).numpy().tobytes()
     left_out = "\n".join(skipped or ()).encode("utf-8", "surrogateescape")
-    mine = torch.tensor([order.num_rows, zlib.crc32(shards + left_out)], dtype=torch.float64)
+    content = str(order.num_rows).encode() + shards + left_out  # the number may be the average of the others'
+    mine = torch.tensor([order.num_rows, zlib.crc32(content)], dtype=torch.float64)
     if not torch.equal(runtime.total(mine.clone()), mine * runtime.world_size):
         parts = "" if blocks is None else f"{len(blocks)} with "
         raise RunError(

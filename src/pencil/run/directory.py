@@ -59,6 +59,7 @@ class _Summary(BaseModel):
     examples: int = Field(ge=1)
     labels_changed: int = Field(ge=0)
     learns_labels: bool = True
+    keeps_beliefs: bool | None = None
     last: dict[str, _Finite | None]
     best: dict[str, _Finite | None] = {}
     seconds: _Finite

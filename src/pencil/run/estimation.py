@@ -41,27 +41,23 @@ class Estimation:
             held_out=config.data.validation > 0,
         )
         self._found: Posterior | None = None
+        self._known: tuple[float, float] | None = None  # the noise rate and its upper bound
 
     def begin(self, step: int) -> None:
-        """Before the loop continues at this step of the plan: let alarms use the estimates that are known.
+        """Before the loop continues after so many steps, undone ones included: let alarms use what is known.
 
         Those from the inputs are computed now instead of at the end. Those from the network's features are read if
         they are written.
         """
         if not self._training.watches:
             return
+        job = self._training
         if self.posterior.from_inputs:
             self._found = self.posterior.found()
-        self._recall(step)
-        self._training.after_restore.append(self._recall)
-
-    def _recall(self, step: int) -> None:
-        """Let alarms use what is known at this step of the plan."""
-        job = self._training
-        if self._found is not None:
             self._tell_alarms(self._found.noise, self._found)
         elif step >= self.posterior.epoch * job.sampler.steps and self._is_written_for_all():
             self._tell_alarms(read_estimates(self._directory.path, job.learner.num_classes))
+        job.after_restore.append(lambda _: self._tell_again())
 
     def finish(self) -> None:
         """Write the trained network's posterior if it has one, else what was not written early in training."""
@@ -76,8 +72,13 @@ class Estimation:
     def _tell_alarms(self, noise: NoiseEstimate | Estimates, posterior: Posterior | None = None) -> None:
         """None if the estimate cannot be trusted."""
         trusted = not noise.alarms
-        self._training.noise_rate = (noise.rate.value, noise.rate.high) if trusted else None
+        self._known = (noise.rate.value, noise.rate.high) if trusted else None
+        self._tell_again()
         self._training.posterior = posterior.rows.gather if trusted and posterior is not None else None
+
+    def _tell_again(self) -> None:
+        """After a restore: labels that were recomputed are undone, and with them that the estimate is too old."""
+        self._training.noise_rate = self._known
 
     def _is_written_for_all(self) -> bool:
         runtime = self._training.runtime

@@ -14,7 +14,7 @@ from pencil.engine import Loop, Training, read_metrics, whole_weights
 from pencil.results import save_labels, save_model, summarize
 from pencil.run.directory import RunDirectory
 from pencil.run.estimation import Estimation
-from pencil.run.label_table import rows_to_keep
+from pencil.run.label_table import keeps_beliefs, rows_to_keep
 from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
 from pencil.run.sources import Prepared
@@ -65,7 +65,12 @@ def _leave_results(
     summary = summarize(
         metrics, num_rows=len(train), labels_changed=changed, alarms=loop.alarms, noise_rate_high=high
     )
-    method = {"method": config.method.name, "learns_labels": training.learner.method.learns_labels}
+    learner = training.learner
+    method = {
+        "method": config.method.name,
+        "learns_labels": learner.method.learns_labels,
+        "keeps_beliefs": keeps_beliefs(config, has_start=learner.has_start),
+    }
     choices = {"choices": loop.choices} if loop.choices else {}
     directory.write_summary({**method, **summary, **choices, **_skipped(prepared)})
 

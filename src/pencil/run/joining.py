@@ -50,7 +50,8 @@ def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[st
         name: fitted
         for name, value in weights.items()
         if name in state
-        and (fitted := _fitted(value, state[name], card, class_names, name in heads or not heads)) is not None
+        and (fitted := _fitted(value, state[name], card, class_names, name.startswith(heads) or not heads))
+        is not None
     }
     if len(fitting) < len(state):
         warnings.warn(
@@ -61,14 +62,18 @@ def start_network(model: nn.Module, earlier: RunDirectory, class_names: tuple[st
     model.load_state_dict(state | fitting, strict=False)
 
 
-def _heads(model: nn.Module, num_classes: int) -> set[str]:
-    """Names of the weights of last layers: of linear ones with an output for each class, the last in each module."""
-    last = {
-        name.rpartition(".")[0]: name
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and module.out_features == num_classes
-    }
-    return {f"{name}.{kind}".lstrip(".") for name in last.values() for kind in ("weight", "bias")}
+def _heads(model: nn.Module, num_classes: int) -> tuple[str, ...]:
+    """How the names of the tensors of last layers begin: linear ones with an output for each class.
+
+    Of several in a row only the last is one; the others are hidden layers that are as wide as there are classes.
+    """
+    modules = dict(model.named_modules())
+    last = {}
+    for name, module in modules.items():
+        if isinstance(module, nn.Linear) and module.out_features == num_classes:
+            parent = name.rpartition(".")[0]
+            last[parent if isinstance(modules[parent], nn.Sequential) else name] = name
+    return tuple(f"{name}.".lstrip(".") for name in last.values())
 
 
 def _fitted(

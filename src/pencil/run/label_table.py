@@ -249,20 +249,18 @@ class KeptBelief(Method):
         return rows if self.learned else as_distribution(given, num_classes)
 
 
-def _keeps_belief(config: RunConfig) -> bool:
+def keeps_beliefs(config: RunConfig, *, has_start: bool) -> bool:
     """Whether a finished run keeps distributions: what the method's own rows mean depends on more than themselves.
 
-    That is the code of a user's own method, or the labels that training started from or that a phase recomputed.
+    That is the code of a user's own method, or other labels than the given ones, from which it learned in the end.
     """
-    if isinstance(config.method, OwnMethod):
-        return True
-    recomputed = config.plan == "auto" or any(phase.labels == "calibrated" for phase in config.phases)
-    return (config.start.labels != "given" or recomputed) and not config.load_method().rows_are_beliefs
+    own = isinstance(config.method, OwnMethod)
+    return own or (has_start and not config.load_method().rows_are_beliefs)
 
 
 def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:
     """The label rows that a finished run keeps: the store's, or the method's distributions."""
-    if not _keeps_belief(config):
+    if not keeps_beliefs(config, has_start=learner.has_start):
         return learner.store.state()
     width = KeptBelief(learner.method.learns_labels).row_width(learner.num_classes)
     kept = DenseStore(
@@ -276,9 +274,12 @@ def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict
 
 def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
     """The store and method that interpret what ``rows_to_keep`` saved."""
-    config = directory.config
-    if _keeps_belief(config):
-        return StoreChoice(), KeptBelief(directory.summary.get("learns_labels", True))
+    config, summary = directory.config, directory.summary
+    beliefs = summary.get("keeps_beliefs")
+    if beliefs is None:  # a run of before there were recomputed labels
+        beliefs = keeps_beliefs(config, has_start=config.start.labels != "given")
+    if beliefs:
+        return StoreChoice(), KeptBelief(summary.get("learns_labels", True))
     return StoreChoice.parse(config.store).in_memory, config.load_method()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pencil.algorithm import Phase, Rows, TopRows, backbone_epochs
+from pencil.algorithm import Phase, Rows, TopRows
 from pencil.config import RunConfig
 from pencil.engine import Training, held_out_scores
 from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit_held_out
@@ -113,8 +113,7 @@ class PosteriorOfTraining:
         return _stored(job, passes, fitted, "held-out rows", self._choice, self._folder)
 
     def _after_epoch(self, epochs: int) -> None:
-        # Correction that follows a restore may have this epoch too; its features have learned from other labels.
-        if epochs == self.epoch and epochs <= max(1, backbone_epochs(self._training.learner.phases)):
+        if epochs == self.epoch:
             self._take(self.of_network("early epoch"))
 
     def _keep(self, posterior: Posterior) -> None:
@@ -182,4 +181,4 @@ def store_of_posterior(config: RunConfig, method: Method, num_classes: int) -> S
     """As the method's rows are kept, if they are as wide. If not, whole rows unless there are many classes."""
     if method.row_width(num_classes) >= num_classes:
         return StoreChoice.parse(config.store)
-    return StoreChoice(None if num_classes <= WHOLE else USUAL_K)
+    return StoreChoice(None if num_classes <= WHOLE else USUAL_K, StoreChoice.parse(config.store).mapped)

@@ -9,6 +9,7 @@ the posterior is (``posterior``), and replace the label rows. Rows that an earli
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -43,15 +44,15 @@ class StartOfTraining:
         self.found: Start | None = None
         self._training, self._folder = training, folder
         self._wanted, self._earlier = config.start.labels == "prototypes", config.start.run
-        self._early = early_epoch(config.phases)
-        self._rows: StartRows | None = None
+        self._early = 0 if has_vectors(training) else early_epoch(config.phases)
+        self._rows: dict[int, StartRows] = {}
         learner = training.learner
         self.choice = store_of_posterior(config, learner.method, learner.num_classes)
 
     def begin(self, step: int) -> None:
         """Before the loop continues at this step of the plan: start from these labels, or when there are features."""
         job = self._training
-        if step == 0 and self._wanted and has_vectors(job):
+        if step == 0 and self._wanted and not self._early:
             self.found = self._compute(passes_over_inputs(job))
             self._write_expert(self.found)
         if step == 0:
@@ -60,30 +61,42 @@ class StartOfTraining:
             self._recall(step)
         if self._wanted or self._earlier is not None:
             job.before_epoch.append(self._before_epoch)
+            job.after_epoch.append(self._after_epoch)
         job.after_restore.append(self._recall)
 
     @property
     def _epoch(self) -> int:
-        """The number of epochs before the start is computed; 0 for vectors. A restore may end backbone sooner."""
-        job = self._training
-        return 0 if has_vectors(job) else min(self._early, max(1, backbone_epochs(job.learner.phases)))
+        """The number of epochs before the start is computed; 0 for vectors. A policy may end backbone sooner."""
+        return min(self._early, max(1, backbone_epochs(self._training.learner.phases)))
+
+    def _after_epoch(self, epochs: int) -> dict[str, Any] | None:
+        if not (self._wanted and epochs == self._epoch == self._early):
+            return None
+        self._compute_from_network()
+        return {"labels_changed": labels_changed(self._training)} if self._counts else None
 
     def _before_epoch(self, epochs: int) -> int | None:
-        """Start from the network's features if it is time; return how many labels differ from the given ones then."""
-        if epochs not in (0, self._epoch):
+        """Start now if a policy has just ended backbone; return how many labels differ after a start."""
+        if epochs not in (0, self._epoch) or (epochs and not self._wanted):
             return None
-        if self._wanted and epochs:
-            self._compute(passes_over_features(self._training, self._folder))
-            self._join()
-        return labels_changed(self._training)
+        if self._wanted and 0 < epochs < self._early:
+            self._compute_from_network()
+        return labels_changed(self._training) if self._counts else None
+
+    def _compute_from_network(self) -> None:
+        self._compute(passes_over_features(self._training, self._folder))
+        self._join()
+
+    @property
+    def _counts(self) -> bool:
+        return self._training.learner.method.learns_labels
 
     def _recall(self, step: int) -> None:
         """Let the method learn from what it learned from at this step of the plan."""
-        job = self._training
-        if self._wanted and step > self._epoch * job.sampler.steps:
-            job.learner.start_from(self._rows or self._read(), rows=False)
-        else:
-            job.learner.start_from(None, rows=False)
+        job, due = self._training, self._epoch * self._training.sampler.steps
+        # A start at its usual time is part of the checkpoint of that moment, a sooner one follows it.
+        begun = self._wanted and (step > due or (step == due and self._epoch == self._early))
+        job.learner.start_from((self._rows.get(self._epoch) or self._read()) if begun else None, rows=False)
 
     def _join(self) -> None:
         """Take the label rows of the earlier run, if there is one."""
@@ -103,8 +116,8 @@ class StartOfTraining:
                 rows = kept_rows(whole, given[part], self.choice)
                 store.scatter(part, rows)  # type: ignore[arg-type]  # of the store's kind
         if self._folder is not None:
-            write_start(self._training, store, self._folder, NAME)
-        self._rows = store
+            write_start(self._training, store, self._folder, self._name)
+        self._rows[self._epoch] = store
         learner.start_from(store)
         self._tell(found, differing)
         return found
@@ -126,5 +139,10 @@ class StartOfTraining:
 
     def _read(self) -> StartRows:
         assert self._folder is not None, "only a run with a folder resumes"
-        self._rows = read_start(self._training, self.choice, self._folder, NAME)
-        return self._rows
+        self._rows[self._epoch] = read_start(self._training, self.choice, self._folder, self._name)
+        return self._rows[self._epoch]
+
+    @property
+    def _name(self) -> str:
+        """The folder; one of its own for a start that came sooner, so that the usual one stays with its checkpoints."""
+        return NAME if self._epoch == self._early else f"{NAME}-{self._epoch}"
