@@ -20,6 +20,11 @@ def _escaped(mark: re.Match[str]) -> str:
     return f"\\u{ord(mark[0]):04x}"  # the same form as in JSON
 
 
+def utf8(name: str) -> str:
+    """An id that can be written as UTF-8; the name of a file may be any bytes."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def spreadsheet_cell(text: str) -> str:
     """Escape the text for a cell, so that spreadsheets do not treat it as a formula."""
     return printable(f"'{text}" if text.startswith(_FORMULA) else text)

@@ -135,3 +135,32 @@ def test_huge_counts_are_rejected_at_once(certificate):
     certificate.write_text(json.dumps(contents))
     with pytest.raises(CertificateError, match="does not list the labels"):
         verify(certificate)
+
+
+def forged(certificate, path, value):
+    """The certificate with another value at a path, and a checksum that fits."""
+    contents = json.loads(certificate.read_text())
+    part = contents
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = value
+    contents["checksum"] = checksum(contents)
+    certificate.write_text(json.dumps(contents))
+
+
+def test_numbers_of_labels_are_compared_with_the_run(certificate, labels):
+    forged(certificate, ("plan", "mean_p_wrong", "relabel"), 0.5)
+    verify(certificate)  # alone it follows from its answers
+    with pytest.raises(
+        CertificateError, match="numbers of labels with each verdict are not those of the run"
+    ):
+        verify(certificate, labels)
+
+
+@pytest.mark.parametrize("count", [10**12, -1])
+def test_a_draw_that_claims_more_labels_than_the_last_is_rejected_at_once(certificate, count):
+    contents = json.loads(certificate.read_text())
+    first = {**contents["draws"][0], "counts": {"relabel": count}, "items": []}
+    forged(certificate, ("draws",), [first, *contents["draws"]])
+    with pytest.raises(CertificateError, match="does not list the labels that were drawn"):
+        verify(certificate)

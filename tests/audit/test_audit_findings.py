@@ -8,6 +8,60 @@ from pencil.audit.draw import looks
 from pencil.audit.labels import nested_sets
 from pencil.audit.record import Answer, Audit, Draw, Item, Plan
 
+
+def small(bound, checked, wrong, size=20):
+    """An audit of a few changed labels, the first of which are wrong."""
+    plan = Plan(
+        **{
+            "what": "relabels",
+            "bound": bound,
+            "seed": 1,
+            "alpha": 0.05,
+            "max_error": 0.1,
+            "rule": {},
+            "labels": "",
+        },
+        **{
+            "sizes": {"relabel": size},
+            "mean_p_wrong": {"relabel": 0.9},
+            "thresholds": [],
+            "versions": {},
+            "at": "",
+        },
+    )
+    shown = {"row": 0, "id": "", "given": "a", "suggested": "b", "p_wrong": 0.9, "choices": ["a", "b"]}
+    items = [
+        Item(**look._asdict(), **shown, confidence=0.9)
+        for look in looks(1, plan.sizes, [{"relabel": checked}])
+    ]
+    first = [item.number for item in items if item.again is None]
+    answers = [
+        Answer(
+            look=item.number,
+            label="a" if (item.again or item.number) in first[:wrong] else "b",
+            auditor="",
+            at="",
+        )
+        for item in items
+    ]
+    return Audit(plan, [Draw(counts={"relabel": checked}, answered=0, items=items)], answers)
+
+
+@pytest.mark.parametrize(
+    ("bound", "checked", "wrong", "said"),
+    [
+        ("live", 20, 3, "10 % cannot be certified: it allows 2 errors in 20 labels"),
+        ("live", 10, 3, "10 % cannot be certified: it allows 2 errors in 20 labels"),
+        ("exact", 20, 3, "10 % cannot be certified: it allows 2 errors in 20 labels"),
+        ("exact", 10, 2, "a sample of 20 with 2 errors would certify 10 %"),
+        ("live", 10, 0, "4 further checks without an error would certify 10 %"),
+    ],
+)
+def test_only_what_is_possible_is_promised(bound, checked, wrong, said):
+    found = findings(small(bound, checked, wrong))
+    assert said in sentences(small(bound, checked, wrong), found)
+
+
 SIZE, CHECKED = 1000, 300
 
 
@@ -51,7 +105,7 @@ def test_a_threshold_is_certified_where_the_whole_set_is_not(audit):
     assert passed[-1]["errors"] / passed[-1]["checked"] < 0.05
     said = sentences(audit, found)
     assert f"the {passed[-1]['size']} changed labels with confidence " in " ".join(said)
-    assert any(sentence.startswith("a sample of ") for sentence in said)
+    assert "5 % cannot be certified: it allows 50 errors in 1,000 labels" in said  # the sample has more
 
 
 def test_nested_sets_are_fixed_by_the_size_of_the_sample():

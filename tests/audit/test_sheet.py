@@ -73,3 +73,10 @@ def test_texts_beside_the_data_are_written(run, audit, tmp_path):
     assert [line["text"] for line in lines_of(tmp_path / "s.csv")] == [
         f"note {item.id}" for item in audit.items
     ]
+
+
+def test_ids_that_name_the_given_label_are_noticed(audit):
+    assert not sheet.ids_name_labels(audit)
+    (draw,) = audit.draws
+    items = [item.model_copy(update={"id": f"photos/{item.given}/{item.row}.jpg"}) for item in draw.items]
+    assert sheet.ids_name_labels(replace(audit, draws=[draw.model_copy(update={"items": items})]))

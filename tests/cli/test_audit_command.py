@@ -51,15 +51,13 @@ def test_a_sample_is_filled_in_and_certified(pencil, run, right, tmp_path):
     assert json.loads(pencil("audit", "--verify", certificate, "--json").stdout)["verified"] is True
     assert pencil("report", run, "--markdown", tmp_path / "r.md").exit_code == 0
     bound = done["statements"][0]
-    assert (
-        f"An audit of these labels found: {bound[0].upper()}{bound[1:]}." in (tmp_path / "r.md").read_text()
-    )
+    assert f"An audit found: {bound[0].upper()}{bound[1:]}." in (tmp_path / "r.md").read_text()
 
 
 def test_a_report_states_no_bound_before_there_are_answers(pencil, run, tmp_path):
     pencil("audit", run, "--csv", tmp_path / "s.csv", "--looks", 12, "--seed", 3)
     assert pencil("report", run, "--markdown", tmp_path / "r.md").exit_code == 0
-    assert "An audit of these labels" not in (tmp_path / "r.md").read_text()
+    assert "An audit found" not in (tmp_path / "r.md").read_text()
 
 
 def test_letters_and_question_marks_are_answers(pencil, run, tmp_path):
@@ -103,6 +101,12 @@ def test_mistakes_in_the_sheet_name_the_line(pencil, run, tmp_path, answers, mes
 def test_mistakes_have_remedies(pencil, run, tmp_path, main_program):
     certificate = tmp_path / "c.json"
     assert isinstance(pencil("audit").exception, ConfigError)
+    for needs_one in (("--out", certificate), ("--answers", tmp_path / "s.csv"), ("--recalibrate",)):
+        with pytest.raises(ConfigError, match="there is no audit of this run yet; begin one with --page"):
+            raise pencil("audit", run, *needs_one).exception
+    for impossible in (("--max-error", "100%"), ("--confidence", "0.99999999999999")):
+        with pytest.raises(ConfigError, match=impossible[0]):
+            raise pencil("audit", run, *impossible).exception
     pencil("audit", run, "--csv", tmp_path / "s.csv", "--looks", 10, "--seed", 3)
     early = pencil("audit", run, "--out", certificate)
     with pytest.raises(ConfigError, match="nothing to certify yet"):

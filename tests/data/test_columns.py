@@ -59,6 +59,15 @@ def test_a_saved_data_set_does_not_lead_elsewhere(tmp_path):
         open_columns(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content", [{"volume": 3}, [1, 2], {"_data_files": [3]}, {"_data_files": []}, "text"]
+)
+def test_a_state_of_something_else_is_no_data_set(tmp_path, content):
+    (tmp_path / "state.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match="save it again"):
+        open_columns(tmp_path)
+
+
 def test_json_that_is_not_rows(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "a"}\n[1]\n')

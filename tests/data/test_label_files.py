@@ -223,3 +223,16 @@ def test_cifar100_n(real_data):
     path = real_data / "cifar" / "cifar100n.npz"
     clean, noisy = (read_label_file(path, key) for key in ("clean_label", "noisy_label"))
     assert float((clean != noisy).float().mean()) == pytest.approx(0.402, abs=0.001)
+
+
+def test_classes_with_numbers_for_names_survive_the_round_trip(tmp_path):
+    """Classes named from 1: number 1 is the class "2", and must not be read as the class "1"."""
+    names, path = [str(number) for number in range(1, 11)], tmp_path / "labels.csv"
+    labels, clean = torch.arange(10), torch.arange(9, -1, -1)
+    ids = [f"{row}.png" for row in range(10)]
+    write_label_file(path, ids, labels, names, clean)
+    assert read_label_file(path, ids=ids, class_names=names).tolist() == labels.tolist()
+    assert read_label_file(path, "clean", ids=ids, class_names=names).tolist() == clean.tolist()
+    assert read_label_file(path, "class", ids=ids, class_names=names).tolist() == labels.tolist()
+    path.write_text("id,label\n0.png,2\n")  # of somebody's own: a name, as in the data
+    assert read_label_file(path, ids=ids[:1], class_names=names).tolist() == [1]

@@ -68,3 +68,20 @@ def test_a_hugging_face_data_set_is_a_frame():
     datasets = pytest.importorskip("datasets")
     rows = datasets.Dataset.from_dict({"town": ["Oslo", "Lima"] * 20, "age": list(range(40))})
     assert (few().fit(rows, LABELS).predict(rows) == LABELS).all()
+
+
+def test_a_frame_with_nothing_but_texts_is_refused_with_the_remedy():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"text": [f"every one of these {row} is different from {row + 1}" for row in range(40)]}
+    )
+    with pytest.raises(ValueError, match=r"no column has numbers or categories.*fit\(frame\['text'\], y\)"):
+        few().fit(frame, [0, 1] * 20)
+
+
+def test_a_nullable_column_may_have_gaps():
+    pandas = pytest.importorskip("pandas")
+    age = pandas.array([20, None, 40, 60] * 10, dtype="Int64")
+    frame = pandas.DataFrame({"age": age, "town": ["Oslo", "Rome", "Oslo", "Rome"] * 10})
+    classifier = few().fit(frame, [0, 1] * 20)
+    assert len(classifier.predict(frame)) == 40

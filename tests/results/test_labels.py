@@ -181,3 +181,29 @@ def test_parquet_has_numbers_and_gaps_in_every_chunk(tmp_path):
     assert table["duplicates"].to_pylist() == [None, 0, 0]
     assert table["outlier"].to_pylist() == [2.5, None, None]
     assert [str(table.schema.field(name).type) for name in ("duplicates", "outlier")] == ["int64", "double"]
+
+
+def test_a_class_named_wrong_has_a_column_of_its_own(tmp_path):
+    chunk = judged(["a"], [0], torch.tensor([[0.75, 0.25]]))
+    write_labels(tmp_path / "labels.csv", [chunk], ("right", "wrong"), distribution=True)
+    header, row = rows_of(tmp_path / "labels.csv")
+    found = dict(zip(header, row, strict=True))
+    assert (found["p_wrong"], found["p_right"], found["p_class_wrong"]) == ("0.25", "0.75", "0.25")
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
+def test_chunks_without_rows_change_nothing(tmp_path, name):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (first, second), none = chunks(), torch.tensor([], dtype=torch.long)
+    assert write_labels(tmp_path / name, [first.take(none), first, second.take(none), second], NAMES) == 3
+    assert write_labels(tmp_path / f"plain-{name}", chunks(), NAMES) == 3
+    read = rows_of if name.endswith("csv") else parquet.read_table
+    assert read(tmp_path / name) == read(tmp_path / f"plain-{name}")
+    assert write_labels(tmp_path / f"none-{name}", [first.take(none)], NAMES) == 0
+
+
+def test_parquet_has_ids_that_are_not_utf8(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    chunk = judged([b"\xff.png".decode("utf-8", "surrogateescape")], [0], torch.tensor([[1.0, 0.0]]))
+    write_labels(tmp_path / "labels.parquet", [chunk], ("a", "b"))
+    assert parquet.read_table(tmp_path / "labels.parquet").to_pylist()[0]["id"] == r"\udcff.png"

@@ -6,7 +6,7 @@ from pencil.audit.labels import FrozenLabels
 from pencil.audit.page import AuditPage
 from pencil.audit.record import Audit
 from pencil.audit.session import Wanted, answer, begin, current_audit, recalibrate_run, resumed
-from pencil.audit.sheet import read_sheet, texts_of, write_sheet
+from pencil.audit.sheet import ids_name_labels, read_sheet, texts_of, write_sheet
 
 __all__ = [
     "Audit",
@@ -18,6 +18,7 @@ __all__ = [
     "begin",
     "current_audit",
     "findings",
+    "ids_name_labels",
     "newest_statements",
     "read_sheet",
     "recalibrate_run",

@@ -49,30 +49,6 @@ def fewest_errors(size: int, checked: int, errors: int, alpha: float) -> int:
     return size - most_errors(size, checked, checked - errors, alpha)  # the same bound on right labels
 
 
-def clopper_pearson(checked: int, errors: int, alpha: float) -> float:
-    """The upper bound on the share of errors for N → ∞: BetaInv(1 − α; k + 1, n − k)."""
-    if errors >= checked:
-        return 1.0
-    low, high = errors / checked, 1.0
-    for _ in range(60):  # down to the precision of a float
-        middle = (low + high) / 2
-        low, high = (middle, high) if _binomial(checked, errors, middle) > alpha else (low, middle)
-    return high
-
-
-def _binomial(checked: int, errors: int, rate: float) -> float:
-    """P(X ≤ k) for X ~ Bin(n, rate), 0 < rate < 1."""
-    if not 0 < rate < 1:
-        return float(rate <= 0)
-    ratio, term = math.log(rate) - math.log1p(-rate), checked * math.log1p(-rate)
-    terms = [term]
-    for i in range(errors):
-        term += math.log((checked - i) / (i + 1)) + ratio
-        terms.append(term)
-    largest = max(terms)
-    return math.exp(largest) * sum(math.exp(each - largest) for each in terms)
-
-
 def capital(size: int, limit: int, wrong: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The betting capital against "at least ``limit`` labels are wrong" after each answer.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ def _rejected(path: Path, problem: str) -> CertificateError:
 def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None) -> str | None:
     """Why a certificate does not hold; None if it does."""
     items = audit.items
-    if not audit.draws or sum(audit.draws[-1].counts.values()) != sum(item.again is None for item in items):
+    first = sum(item.again is None for item in items)
+    if not _follow(audit.draws) or sum(audit.draws[-1].counts.values()) != first:
         return "it does not list the labels that were drawn"
     try:
         drawn = looks(audit.plan.seed, audit.plan.sizes, [draw.counts for draw in audit.draws])
@@ -112,9 +114,16 @@ def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None
             return "its counts or bounds do not follow from its answers"
         if sentences(audit, found) != contents["statements"]:
             return "its statements do not follow from its answers"
-    except (KeyError, IndexError, ValueError, ZeroDivisionError, StopIteration) as error:
+    except (LookupError, TypeError, ArithmeticError, ValueError, StopIteration) as error:
         return f"its parts do not fit together ({type(error).__name__})"
     return None if labels is None else changes(audit, labels)
+
+
+def _follow(draws: Sequence[Draw]) -> bool:
+    """Whether there are draws, and none of them has drawn more than the last one."""
+    return bool(draws) and all(
+        0 <= count <= draws[-1].counts.get(name, -1) for draw in draws for name, count in draw.counts.items()
+    )
 
 
 def changes(audit: Audit, labels: FrozenLabels) -> str | None:
@@ -125,6 +134,14 @@ def changes(audit: Audit, labels: FrozenLabels) -> str | None:
         return f"the verdict rule of the run is {new} now, and was {old} in the audit"
     if labels.fingerprint != plan.labels:
         return "the labels of the run are not those of the audit"
+    if any(
+        (size, plan.mean_p_wrong.get(name)) != (len(labels.rows_of(name)), labels.mean_p_wrong(name))
+        for name, size in plan.sizes.items()
+    ):
+        return "the numbers of labels with each verdict are not those of the run"
+    sure = labels.confidence[labels.rows_of("relabel")]
+    if any(each.size != int((sure >= each.confidence).sum()) for each in plan.thresholds):
+        return "the sets of its fixed sequence are not those of the run"
     if labels.items([item.look for item in audit.items], plan.seed) != audit.items:
         return "the rows of the run are not those of the audit"
     return None

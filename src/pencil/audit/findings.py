@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,11 @@ def _relabel_words(audit: Audit, found: Findings) -> list[str]:
         f"after {done}"
     ]
     limit = f"{100 * audit.plan.max_error:g} %"
-    if to_go:
+    if relabels["wrong"] > relabels["max_wrong"]:
+        said.append(
+            f"{limit} cannot be certified: it allows {_count(relabels['max_wrong'], 'error')} in {size:,} labels"
+        )
+    elif to_go:
         said.append(f"{_count(to_go, 'further check')} without an error would certify {limit}")
     elif not relabels["certified"]:
         sample = relabels["sample_to_certify"]
@@ -217,9 +221,15 @@ def suggested_looks(size: int, alpha: float, max_error: float) -> int:
     return checks_needed(size, alpha, allowed(size, max_error))
 
 
-def newest_statements(folder: Path) -> list[str]:
-    """What the newest audit of a run states, as sentences; empty without an audit or without answers."""
+def newest_statements(folder: Path, rule: Mapping[str, Any]) -> list[str]:
+    """What the newest audit of a run states, as sentences; empty without an audit or without answers.
+
+    The first one says so if the verdict rule of the audited labels is not ``rule``.
+    """
     audits = read_audits(folder)
     if not audits or not audits[-1].answers:
         return []
-    return bounds_in_words(audits[-1], findings(audits[-1]))
+    before = (
+        [] if audits[-1].plan.rule == dict(rule) else ["it is about the verdicts of another rule than these"]
+    )
+    return [*before, *bounds_in_words(audits[-1], findings(audits[-1]))]

@@ -1,6 +1,7 @@
 """The sample as a CSV to fill in: one line per look, the choices in shuffled order, an empty column for the answer.
 
-The file does not show which choice is the given or the suggested label.
+The choices do not show which one is the given or the suggested label. An id may: that of an image in a folder begins
+with its class. ``ids_name_labels`` tells when to use the page instead, which shows no ids.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ def write_sheet(path: Path, audit: Audit, texts: Texts | None) -> int:
             cells = (item.id, *text, *item.choices, said)
             writer.writerow([item.number, *map(spreadsheet_cell, cells)])
     return len(audit.items)
+
+
+def ids_name_labels(audit: Audit) -> bool:
+    """Whether the ids of most items have the given class as the name of a folder."""
+    named = sum(item.given in Path(item.id).parts[:-1] for item in audit.items)
+    return 2 * named > len(audit.items)
 
 
 def texts_of(

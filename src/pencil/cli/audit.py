@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pencil.cli.options import (
     max_false_relabels_option,
     share,
     texts_option,
+    user_name,
 )
 from pencil.cli.output import print_json, print_text, say
 from pencil.errors import ConfigError
@@ -115,15 +115,16 @@ def audit(
     if run is None:
         raise ConfigError("RUN is missing; give the folder of a run, or --verify FILE")
     alpha = None if confidence is None else _risk(confidence)
+    _check(max_error)
     wanted = Wanted(what=what, bound=bound, looks=looks, seed=seed, alpha=alpha, max_error=max_error)
     rows, directory = _Rows(changed_data, beside(images, texts)), RunDirectory.open(run)
     labels = _labels(directory, max_false_relabels)
     begun = _open(directory, labels, wanted, new=new, sheet=sheet is not None, page=page)
     if begun is None:
-        _propose(run, labels, wanted, json_)
+        _propose(run, labels, wanted, json_, unused=answers or out or recalibrate)
         return
     done: dict[str, Any] = {}
-    name = auditor or getpass.getuser()
+    name = auditor or user_name()
     if answers is not None:
         begun = _read(directory, begun, labels, answers, name)
     if sheet is not None:
@@ -144,9 +145,15 @@ def _finish(
 
 
 def _risk(confidence: float) -> float:
-    if not 0 < confidence < 1:
+    risk = round(1 - confidence, 12)
+    if not 0 < risk < 1:
         raise ConfigError(f"--confidence: {confidence:g} must be above 0 and below 1; use 95%, for example")
-    return round(1 - confidence, 12)
+    return risk
+
+
+def _check(max_error: float | None) -> None:
+    if max_error == 1:
+        raise ConfigError("--max-error: 100 % of the labels may always be wrong; ask for less, such as 5%")
 
 
 def _labels(directory: RunDirectory, max_false_relabels: float | None) -> FrozenLabels:
@@ -189,8 +196,10 @@ def _open(
     return begin(directory, labels, wanted) if sheet or page else None
 
 
-def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool) -> None:
-    """Say what could be audited, and how."""
+def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool, *, unused: object) -> None:
+    """Say what could be audited, and how; an option that needs an audit is an error."""
+    if unused:
+        raise ConfigError("there is no audit of this run yet; begin one with --page, or with --csv FILE")
     from pencil.audit import suggested_looks
     from pencil.audit.session import ALPHA, MAX_ERROR
 
@@ -221,11 +230,15 @@ class _Rows(NamedTuple):
 
 
 def _write(directory: RunDirectory, begun: Audit, file: Path, rows: _Rows) -> str:
-    from pencil.audit import texts_of, write_sheet
+    from pencil.audit import ids_name_labels, texts_of, write_sheet
 
     if file.resolve() == Path(directory.config.data.path).expanduser().resolve():
         raise ConfigError(f"--csv {file}: that is the data itself; choose another file")
     count = write_sheet(file, begun, texts_of(directory, **rows._asdict()))
+    if ids_name_labels(begun):
+        say(
+            "warning: the ids in this file name the given labels, which may influence the answers; --page hides them",
+        )
     say(
         f"{file}: {count:,} lines; fill in the column answer with a class name, a, b or c, or ? if you cannot tell"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -62,6 +63,14 @@ def beside(images: Path | None, texts: Path | None) -> Beside | None:
     if images is not None:
         return Beside("images", images)
     return None if texts is None else Beside("texts", texts)
+
+
+def user_name() -> str:
+    """Who runs this command, as far as the system knows; a container may have a user without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def share(text: str) -> float:

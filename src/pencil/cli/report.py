@@ -62,11 +62,12 @@ def report(
     """
     from pencil.audit import newest_statements
     from pencil.report import gather, write_figures, write_markdown, write_page
-    from pencil.run import RunDirectory
+    from pencil.run import LabelTable, RunDirectory
 
+    directory = RunDirectory.open(run)
     found = gather(
-        RunDirectory.open(run),
-        audit=newest_statements(run),
+        directory,
+        audit=newest_statements(run, LabelTable.open(directory, max_false_relabels).described_rule),
         examples=examples,
         read_data=not no_data,
         changed_data=changed_data,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 import webbrowser
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pencil.cli.options import (
     images_option,
     max_false_relabels_option,
     texts_option,
+    user_name,
 )
 from pencil.cli.output import print_json, say
 
@@ -143,7 +143,7 @@ def review(
             say(f"warning: {opened.trouble}")
         url = address(listening, token)
         _greet(run, url, token, opened, json_)
-        app = build_app(opened, token, host, reviewer or getpass.getuser())
+        app = build_app(opened, token, host, reviewer or user_name())
         with _opened(url, open_):
             serve(app, listening)
         done, place = opened.progress()["decided"], shlex.quote(str(run))

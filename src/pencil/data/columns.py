@@ -81,11 +81,6 @@ def open_columns(path: Path) -> ColumnFile:
     )
 
 
-def is_dataset_folder(path: Path) -> bool:
-    """Whether Hugging Face's ``save_to_disk`` wrote a folder."""
-    return any((path / name).is_file() for name in FOLDERS)
-
-
 def _class_name(value: Any, names: Sequence[str]) -> Any:
     """The name of a class number; Hugging Face writes -1 for a label that is not known."""
     if isinstance(value, int) and -1 <= value < len(names):
@@ -169,14 +164,21 @@ def _check_rows(rows: int, file: BinaryIO, path: Path) -> None:
 
 def _open_folder(path: Path) -> ColumnFile:
     """Arrow files in the order of ``state.json``; rows of several splits have the split's name."""
-    splits = [""]
-    if (path / FOLDERS[0]).is_file():
-        splits = [_plain_name(name, path) for name in read_json(path / FOLDERS[0])["splits"]]
-    files = [
-        (path / split / _plain_name(part["filename"], path), split or None)
-        for split in splits
-        for part in read_json(path / split / FOLDERS[1])["_data_files"]
-    ]
+    try:
+        splits = [""]
+        if (path / FOLDERS[0]).is_file():
+            splits = [_plain_name(name, path) for name in read_json(path / FOLDERS[0])["splits"]]
+        files = [
+            (path / split / _plain_name(part["filename"], path), split or None)
+            for split in splits
+            for part in read_json(path / split / FOLDERS[1])["_data_files"]
+        ]
+    except (KeyError, TypeError, IndexError) as error:
+        raise DataError(
+            f"{path}: {' and '.join(FOLDERS)} are not those of a data set that Hugging Face saved; save it again"
+        ) from error
+    if not files:
+        raise DataError(f"{path}: the data set has no files; save it again")
     return _open_arrow(files, path)
 
 

@@ -36,8 +36,8 @@ def read_trusted_file(path: str | Path) -> dict[str, str | None]:
     name = find_column(header, "id", path)
     if name is None or label is None or label not in header:
         raise DataError(f"{path}: found the columns {listed(header)}; expected id and label: rename them")
-    cells = [dict(zip(header, row, strict=False)) for row in body]
-    _check_trusted(cells, header, name, path)
+    _check_trusted(body, header, name, path)
+    cells = [dict(zip(header, row, strict=True)) for row in body]
     return {
         row[name]: None if row.get("decision") == "dropped" else row[label]
         for row in cells
@@ -45,18 +45,17 @@ def read_trusted_file(path: str | Path) -> dict[str, str | None]:
     }
 
 
-def _check_trusted(cells: list[dict[str, str]], header: list[str], name: str, path: Path) -> None:
+def _check_trusted(body: list[list[str]], header: list[str], name: str, path: Path) -> None:
     seen: set[str] = set()
-    for number, row in enumerate(cells, start=2):
+    for number, row in enumerate(body, start=2):
         if len(row) != len(header):
             raise DataError(
                 f"{path}, row {number}: {len(row)} cells, but {len(header)} columns; fix that row"
             )
-        if row[name] in seen:
-            raise DataError(
-                f"{path}, row {number}: id {row[name]!r} occurs more than once; give it one label"
-            )
-        seen.add(row[name])
+        own = row[header.index(name)]
+        if own in seen:
+            raise DataError(f"{path}, row {number}: id {own!r} occurs more than once; give it one label")
+        seen.add(own)
 
 
 def read_label_table(
@@ -74,7 +73,9 @@ def read_label_table(
                 f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {listed(header)}; fix that row"
             )
     first_row = len(rows) - len(body) + 1
-    labels = parse_labels([row[column] for row in body], path, first_row=first_row, names=class_names)
+    # Where a column has the names, as in what pencil noise writes, the others have numbers, even of a class named "3".
+    names = None if "class" in header and header[column] in ("label", "clean") else class_names
+    labels = parse_labels([row[column] for row in body], path, first_row=first_row, names=names)
     named = find_column(header, "id", path)
     if ids is None or named is None:
         return check_count(labels, ids, path)

@@ -201,7 +201,12 @@ def _settings(place: str, file: str) -> dict[str, Any] | None:
             _raise_exceptions_for_connection_errors=False,
         )
         if found is not None:
-            content: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
+            try:
+                content: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ConfigError(
+                    f"embedding model: {found} is not JSON ({error}); get the model again"
+                ) from error
             return content
     return None
 

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.data import Examples, write_index
+from pencil.data.shards.write import is_number
 from pencil.durable import replacing
 from pencil.embed.parts import Output, Part, Rows
 from pencil.errors import ConfigError, DataError
+from pencil.escape import utf8
 from pencil.imports import need
 
 GROUP_ROWS = 1024
@@ -62,7 +64,7 @@ class NpzOutput(Output):
 def _columns(split: str, rows: Rows) -> dict[str, NDArray[Any]]:
     """The arrays beside the features, by name."""
     prefix, suffix = ("", "") if split == "train" else (f"{split}_", f"_{split}")
-    columns: dict[str, NDArray[Any]] = {f"{prefix}ids": np.array([_utf8(name) for name in rows.ids])}
+    columns: dict[str, NDArray[Any]] = {f"{prefix}ids": np.array([utf8(name) for name in rows.ids])}
     if isinstance(rows, Examples):
         columns[f"y{suffix}"] = rows.labels.values.numpy()
         if split == "train":
@@ -121,7 +123,7 @@ class ShardOutput(Output):
         values = arrow.array(features.numpy().reshape(-1))
         table = arrow.table(
             {
-                "id": [_utf8(name) for name in rows.ids[part.start : part.stop]],
+                "id": [utf8(name) for name in rows.ids[part.start : part.stop]],
                 "label": labels,
                 "features": arrow.FixedSizeListArray.from_arrays(values, features.shape[1]),
             }
@@ -141,15 +143,8 @@ class ShardOutput(Output):
 
 def _check_names(names: Sequence[str], out: Path) -> None:
     """An index takes labels that are all numbers for class numbers."""
-    if all(name.isdecimal() for name in names) and list(names) != [
-        str(number) for number in range(len(names))
-    ]:
+    if all(map(is_number, names)) and list(names) != [str(number) for number in range(len(names))]:
         raise DataError(
             f"--out {out}: the class names are numbers, such as {names[0]!r}, which an index would take for class "
             "numbers; write an .npz: --out FILE.npz"
         )
-
-
-def _utf8(name: str) -> str:
-    """An id that can be written; the name of a file may be any bytes."""
-    return name.encode("utf-8", "backslashreplace").decode()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pencil.algorithm import Rows, TopRows
+from pencil.escape import utf8
 from pencil.imports import need
 from pencil.results import VERDICTS, Judged
 
@@ -66,7 +67,7 @@ def _schema(class_names: Sequence[str], *, distribution: bool) -> Any:
 def _table(judged: Judged, class_names: Sequence[str], schema: Any) -> Any:
     arrow = need("pyarrow", extra="tables", purpose="write Parquet")
     columns = {
-        "id": list(judged.ids),
+        "id": [utf8(name) for name in judged.ids],
         "given_label": judged.given.tolist(),
         "suggested_label": judged.suggested.tolist(),
         "confidence": [round(value, 6) for value in judged.confidence.tolist()],

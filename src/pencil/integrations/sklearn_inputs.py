@@ -5,7 +5,6 @@ N: rows. D: features.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +54,11 @@ class FrameEncoding:
         """Features (N, D) of a data frame with the same columns."""
         columns = _columns(X)
         used = [each.name for each in self.encodings if not each.ignored]
+        if not used:
+            raise InputError(
+                "X: no column has numbers or categories, only texts or values that never repeat; give a column of "
+                "texts as a list, fit(frame['text'], y)"
+            )
         missing = [name for name in used if columns is None or name not in columns]
         if columns is None or missing:
             raise InputError(f"X: no column {missing[0]!r}, which fit saw; predict on data frames like that")
@@ -114,7 +118,15 @@ def _columns(X: Any) -> Mapping[str, Sequence[Any]] | None:
 
 
 def _needs_encoding(values: Sequence[Any]) -> bool:
-    return any(value is None or isinstance(value, str) or value != value for value in values)
+    return any(value is None or isinstance(value, str) or _is_missing(value) for value in values)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA, which compares to neither true nor false."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return str(value) == "<NA>"
 
 
 def _blocks(columns: Mapping[str, Sequence[Any]]) -> Iterator[list[list[str]]]:
@@ -123,5 +135,4 @@ def _blocks(columns: Mapping[str, Sequence[Any]]) -> Iterator[list[list[str]]]:
 
 
 def _cell(value: Any) -> str:
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "" if missing else str(value).strip()
+    return "" if _is_missing(value) else str(value).strip()

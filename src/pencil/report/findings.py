@@ -31,7 +31,6 @@ class PairCounts:
         self._num_classes, self._most = num_classes, most
         self._keys = torch.empty(0, dtype=torch.long)
         self._counts = torch.empty(0, dtype=torch.long)
-        self.is_complete = True
 
     def add(self, first: Tensor, second: Tensor) -> None:
         """Count rows (B,) whose two classes differ."""
@@ -43,7 +42,6 @@ class PairCounts:
         if len(self._keys) > self._most:
             kept = self._counts.topk(self._most // 2).indices.sort().values
             self._keys, self._counts = self._keys[kept], self._counts[kept]
-            self.is_complete = False
 
     def among(self, classes: Tensor) -> Tensor:
         """Counts (M, M) by first and second class, restricted to ``classes`` (M,)."""

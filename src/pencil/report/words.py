@@ -52,7 +52,7 @@ def _found(report: Report) -> str:
 
 
 def _audited(report: Report) -> list[str]:
-    said = [f"An audit of these labels found: {' '.join(report.audit)}"] if report.audit else []
+    said = [f"An audit found: {' '.join(report.audit)}"] if report.audit else []
     if not report.recalibrated:
         return said
     share = float(report.counts.bin_sums.sum()) / max(report.counts.rows, 1)

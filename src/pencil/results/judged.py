@@ -121,8 +121,8 @@ class Judged:
 
     @property
     def has_given(self) -> bool:
-        """Whether the rows have given labels, without which verdicts are meaningless."""
-        return bool((self.given != NO_CLASS).any())
+        """Whether the rows have given labels, without which verdicts are meaningless; so do no rows."""
+        return not len(self) or bool((self.given != NO_CLASS).any())
 
     @property
     def changed(self) -> Tensor:

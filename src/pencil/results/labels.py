@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pencil.algorithm import TopRows
-from pencil.escape import spreadsheet_cell
+from pencil.escape import spreadsheet_cell, utf8
 from pencil.imports import need
 from pencil.results.files import writing
 from pencil.results.judged import DECISIONS, VERDICTS, Judged
 from pencil.results.neighbours import NO_GROUP
 
 ENTRIES = 1 << 22  # probabilities written at once
-WITH_GAPS = {
-    "duplicates": "int64",
-    "outlier": "float64",
-}  # columns with empty cells, by their type in Parquet
+TYPES = dict.fromkeys(("id", "given_label", "suggested_label", "verdict", "decision"), "string") | {
+    "duplicates": "int64"
+}
+"""The types of columns in Parquet, which a chunk may not show, as it has no rows or gaps alone; others are float64."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> 
         whole = judged.distribution
         probabilities = whole.dense() if isinstance(whole, TopRows) else whole
         for index, name in enumerate(class_names[: judged.num_classes]):
-            columns[f"p_{name}"] = [round(value, 6) for value in probabilities[:, index].tolist()]
+            # A class may be named "wrong", and p_wrong is another column.
+            column = f"p_{name}" if f"p_{name}" not in columns else f"p_class_{name}"
+            columns[column] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
 
 
@@ -120,13 +122,14 @@ def _for_spreadsheet(table: Columns) -> Columns:
 
 
 def _write_csv(path: Path, tables: Iterator[Columns]) -> int:
-    count = 0
+    count, has_header = 0, False
     # surrogateescape: an id may be a file name that is not UTF-8
     with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file)
         for table in tables:
-            if count == 0:
+            if not has_header:
                 writer.writerow(table)
+                has_header = True
             rows = list(zip(*table.values(), strict=True))
             writer.writerows(rows)
             count += len(rows)
@@ -138,8 +141,9 @@ def _write_parquet(path: Path, tables: Iterator[Columns]) -> int:
     parquet = need("pyarrow.parquet", extra="tables", purpose="write Parquet")
     count, writer = 0, None
     for columns in tables:
+        columns["id"] = [utf8(str(name)) for name in columns["id"]]
         table = arrow.table(
-            {name: arrow.array(column, WITH_GAPS.get(name)) for name, column in columns.items()}
+            {name: arrow.array(column, TYPES.get(name, "float64")) for name, column in columns.items()}
         )
         writer = writer or parquet.ParquetWriter(path, table.schema)
         writer.write_table(table)

@@ -274,12 +274,13 @@ def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict
 
 def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
     """The store and method that interpret what ``rows_to_keep`` saved."""
-    config, summary = directory.config, directory.summary
-    beliefs = summary.get("keeps_beliefs")
-    if beliefs is None:  # a run of before there were recomputed labels
-        beliefs = keeps_beliefs(config, has_start=config.start.labels != "given")
-    if beliefs:
-        return StoreChoice(), KeptBelief(summary.get("learns_labels", True))
+    config = directory.config
+    if keeps_beliefs(config, has_start=True):  # it may; the summary knows
+        beliefs = directory.summary.get("keeps_beliefs")
+        if beliefs is None:  # a run of before there were recomputed labels
+            beliefs = keeps_beliefs(config, has_start=config.start.labels != "given")
+        if beliefs:
+            return StoreChoice(), KeptBelief(directory.summary.get("learns_labels", True))
     return StoreChoice.parse(config.store).in_memory, config.load_method()
 
 

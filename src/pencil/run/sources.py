@@ -184,7 +184,10 @@ def read_unlabelled(data: DataSection) -> Unlabelled | None:
     if read is None:
         return None
     with _naming(data) as path:
-        return read(data, path)
+        found = read(data, path)
+        if found is not None and not len(found.ids):
+            raise DataError("there is no row to predict; give a file with rows")
+        return found
 
 
 @contextlib.contextmanager

@@ -87,3 +87,7 @@ def test_rows_without_labels_need_what_was_fitted(write):
     assert rows.inputs.fetch(torch.tensor([0])).tolist() == [[1.0]]
     assert read_records_alone(path, {}, ()) is None
     assert read_records_alone(write(TABLE), {}, known) is None
+    with pytest.raises(
+        DataError, match="row 1, column 'town': the row has more or fewer cells than the header"
+    ):
+        read_records_alone(write("town,Age\nOslo, Norway,40\n"), {"label": "Target"}, known)

@@ -144,6 +144,10 @@ def test_texts_without_labels(write):
     assert read_texts_alone(write(lines())) is None
     asked = {"text": "question", "label": "kind"}
     assert read_texts_alone(write("question\nWho?\n"), asked) is not None
+    with pytest.raises(
+        DataError, match="row 2, column 'text': the row has more or fewer cells than the header"
+    ):
+        read_texts_alone(write("question\nWho?\nHello, how are you?\n"))
 
 
 def test_texts_have_no_tensors_but_a_checksum(write):
@@ -153,3 +157,17 @@ def test_texts_have_no_tensors_but_a_checksum(write):
     other = read_texts(write(lines().replace("Oslo", "Rome"))).train.inputs
     assert inputs.checksum != other.checksum
     assert isinstance(read_texts(write(lines())).train.labels, GivenLabels)
+
+
+def test_classes_of_equal_value_have_an_order_of_their_own(write):
+    """An order that depends on the process would number them differently on every rank."""
+    found = read_texts(write("text,label\na,1\nb,01\nc,001\nd,0\n")).train.class_names
+    assert found == ("0", "001", "01", "1")
+
+
+def test_half_a_character_is_replaced(tmp_path):
+    (tmp_path / "t.jsonl").write_text(
+        '{"text": "cut \\ud83d", "label": "a"}\n{"text": "whole", "label": "b"}\n'
+    )
+    train = read_texts(tmp_path / "t.jsonl").train
+    assert shown(train.inputs, 0) == Text("cut \ufffd")

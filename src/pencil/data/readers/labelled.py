@@ -38,7 +38,10 @@ def class_names_of(rows: Sequence[Row], order: Sequence[str] = ()) -> tuple[str,
     found = {name for row in rows for name in (row.label, *row.votes) if name}
     numbers = all(len(name) < 19 and name.removeprefix("-").isdecimal() for name in found)
     first = [name for name in order if name in found]
-    return (*first, *sorted(found.difference(first), key=int if numbers else str))
+    return (
+        *first,
+        *sorted(found.difference(first), key=(lambda name: (int(name), name)) if numbers else str),
+    )
 
 
 def labels_of(rows: Sequence[Row], index: Mapping[str, int], classes: int, path: Path) -> GivenLabels:
@@ -93,13 +96,15 @@ class Labelled:
         self._first: dict[str, int] = {}
         self._number = 0
 
-    def add(self, cells: Cells) -> Row | None:
-        """Take a row; None if something is wrong with it."""
+    def add(self, cells: Cells, features: str | None = None) -> Row | None:
+        """Take a row; None if something is wrong with it, such as its ``features``."""
         cells = by_role(cells, self._roles)
         if str(cells.get("label")).lower() == "nan":
             cells["label"] = None  # as numpy writes a label that is missing
         self._number += 1
         before = len(self._problems.found)
+        if features is not None:
+            self._problems.add(self._number, "features", features)
         row = parse_row(self._number, cells, self._content, None, self._problems)
         name = self._id(cells)
         if len(self._problems.found) > before:

@@ -19,7 +19,16 @@ from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import Record
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.labelled import Labelled
-from pencil.data.readers.rows import LABEL_ROLES, VOTES, by_role, cell_text, find_roles, has_labels
+from pencil.data.readers.rows import (
+    LABEL_ROLES,
+    VOTES,
+    Problems,
+    by_role,
+    cell_text,
+    find_roles,
+    has_labels,
+    has_other_cells,
+)
 from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
 
@@ -100,10 +109,12 @@ def read_records_alone(
     roles = find_roles(file, ROLES, asked)
     if not encoding or has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    names, rows, ids = _values(file, roles), PackedTexts(), PackedTexts()
+    names, rows, ids, problems = _values(file, roles), PackedTexts(), PackedTexts(), Problems(path)
     for number, cells in enumerate(file.rows()):
-        rows.append(_joined(cells, names))
-        ids.append(cell_text(by_role(cells, roles).get("id", number)))
+        if not has_other_cells(cells, number + 1, names[0], problems):
+            rows.append(_joined(cells, names))
+            ids.append(cell_text(by_role(cells, roles).get("id", number)))
+    problems.check()
     return Unlabelled(_inputs(rows, names, encoding, path), ids)
 
 

@@ -9,6 +9,7 @@ C: classes.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,12 +113,7 @@ def parse_row(
         class_names: (C,) where they are given.
         problems: Gets what is wrong.
     """
-    if None in cells:
-        problems.add(
-            number,
-            content or "label",
-            "the row has more or fewer cells than the header; quote cells that contain the separator",
-        )
+    if has_other_cells(cells, number, content or "label", problems):
         return Row("", "", _NONE, "train", False)
     found, label, trusted = (cell_text(cells.get(column)) for column in (content or "", "label", "trusted"))
     split = cell_text(cells.get("split", "train")).lower()
@@ -181,7 +177,20 @@ def _counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
     return counts if any(counts.values()) else {}
 
 
+def has_other_cells(cells: Mapping[Any, Any], number: int, column: str, problems: Problems) -> bool:
+    """Whether a row has more or fewer cells than the header; then the problem is noted."""
+    if None not in cells:
+        return False
+    words = "the row has more or fewer cells than the header; quote cells that contain the separator"
+    problems.add(number, column, words)
+    return True
+
+
+_HALVES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Halves of characters that JSON can write alone. The others stand for bytes of file names that are not UTF-8."""
+
+
 def cell_text(value: Any) -> str:
     """A cell as text; pandas writes missing values as None or NaN."""
     missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "" if missing else str(value).strip()
+    return "" if missing else _HALVES.sub("\ufffd", str(value).strip())

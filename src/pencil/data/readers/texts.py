@@ -25,6 +25,7 @@ from pencil.data.readers.rows import (
     cell_text,
     find_roles,
     has_labels,
+    has_other_cells,
     needed_columns,
 )
 from pencil.data.recognise import text_column
@@ -107,7 +108,7 @@ def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Un
         row = by_role(cells, roles)
         texts.append(cell_text(row.get("text")))
         ids.append(cell_text(row.get("id", number - 1)))
-        if not texts[-1]:
+        if not has_other_cells(cells, number, "text", problems) and not texts[-1]:
             problems.add(number, "text", "is empty")
     problems.check()
     return Unlabelled(TextInputs(texts), ids)

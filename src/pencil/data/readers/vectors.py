@@ -19,7 +19,15 @@ from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import TensorInputs
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.labelled import Labelled
-from pencil.data.readers.rows import LABEL_ROLES, by_role, cell_text, find_roles, has_labels, needed_columns
+from pencil.data.readers.rows import (
+    LABEL_ROLES,
+    Problems,
+    by_role,
+    cell_text,
+    find_roles,
+    has_labels,
+    needed_columns,
+)
 from pencil.data.tables import listed
 from pencil.errors import DataError
 
@@ -40,10 +48,11 @@ def read_vectors(
             f"{path}: found the columns {listed(file.names)}, and none of labels; name it: "
             "--set data.columns.label=NAME"
         )
-    vectors, found = _Vectors(file.path), Labelled(file, roles)
-    for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
-        if found.add(cells) is not None:
-            vectors.add(by_role(cells, roles)["features"], number)
+    vectors, found = _Vectors(), Labelled(file, roles)
+    for cells in file.rows(needed_columns(file, roles)):
+        cell = by_role(cells, roles)["features"]
+        if found.add(cells, vectors.problem(cell)) is not None:
+            vectors.add(cell)
     found.check(on_error)
     return found.splits(TensorInputs(vectors.tensor()), on_error)
 
@@ -55,30 +64,38 @@ def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | N
     roles = _roles(file, asked)
     if has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    vectors, ids = _Vectors(path), PackedTexts()
+    vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
         row = by_role(cells, roles)
-        vectors.add(row["features"], number)
+        problem = vectors.problem(row["features"])
+        if problem is not None:
+            problems.add(number, "features", problem)
+            continue
+        vectors.add(row["features"])
         ids.append(cell_text(row.get("id", number - 1)))
+    problems.check()
     return Unlabelled(TensorInputs(vectors.tensor()), ids)
 
 
 class _Vectors:
     """Lists of equal length, collected in one block."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._block, self._size = path, array("f"), 0
+    def __init__(self) -> None:
+        self._block, self._size = array("f"), 0
 
-    def add(self, cell: Any, number: int) -> None:
+    def problem(self, cell: Any) -> str | None:
+        """What is wrong with a list; None if it can be added."""
         try:
             values = array("f", cell)
         except (TypeError, ValueError, OverflowError):
             values = array("f")
-        if not values or (self._size and len(values) != self._size) or not np.isfinite(values).all():
-            expected = f"{self._size} finite numbers" if self._size else "a list of finite numbers"
-            raise DataError(
-                f"{self._path}, row {number}: features are {str(cell)[:80]}; expected {expected}; fix that row"
-            )
+        if values and len(values) == (self._size or len(values)) and np.isfinite(values).all():
+            return None
+        expected = f"{self._size} finite numbers" if self._size else "a list of finite numbers"
+        return f"are {str(cell)[:80]}; expected {expected}"
+
+    def add(self, cell: Any) -> None:
+        values = array("f", cell)
         self._size = len(values)
         self._block += values
 

@@ -240,7 +240,7 @@ def class_table(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], 
         labels: All labels there are, with the shard that each was first found in.
         rows: How many rows there are; a number far beyond is no class but, more likely, an id.
     """
-    if all(_is_number(label) for label in labels):
+    if all(is_number(label) for label in labels):
         return _numbered(labels, rows)
     names = tuple(sorted(labels))
     place = {name: number for number, name in enumerate(names)}
@@ -249,14 +249,15 @@ def class_table(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], 
 
 def check_test_classes(labels: Sequence[str], known: int) -> None:
     """Refuse classes that only test shards have; ``labels`` begins with the ``known`` of the training shards."""
-    unknown = [label for label in labels[known:] if not _is_number(label)]
+    unknown = [label for label in labels[known:] if not is_number(label)]
     if unknown:
         raise DataError(
             f"--test: classes that the training shards do not have: {', '.join(sorted(unknown)[:5])}; fix their labels"
         )
 
 
-def _is_number(label: str) -> bool:
+def is_number(label: str) -> bool:
+    """Whether an index takes a label for a class number."""
     return len(label) < 19 and label.removeprefix("-").isdecimal()
 
 
