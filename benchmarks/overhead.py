@@ -302,7 +302,7 @@ def random_examples(classes: int) -> Examples:
 def table(readings: Sequence[Mapping[str, Any]]) -> str:
     """The recorded readings as a table of Markdown, a line per figure."""
     lines = [
-        "| figure | goal | all pairs: median, 95 % interval | median of each reading |",
+        "| figure | goal | all pairs: median, 95 % interval | median of each measurement |",
         "|---|---|---|---|",
     ]
     for name, goal in GOALS.items():

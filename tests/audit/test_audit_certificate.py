@@ -164,3 +164,10 @@ def test_a_draw_that_claims_more_labels_than_the_last_is_rejected_at_once(certif
     forged(certificate, ("draws",), [first, *contents["draws"]])
     with pytest.raises(CertificateError, match="does not list the labels that were drawn"):
         verify(certificate)
+
+
+def test_a_stratum_that_does_not_exist_is_rejected(certificate, labels):
+    contents = json.loads(certificate.read_text())
+    forged(certificate, ("plan", "sizes"), {**contents["plan"]["sizes"], "foo": 0})
+    with pytest.raises(CertificateError, match="numbers of labels with each verdict are not those"):
+        verify(certificate, labels)

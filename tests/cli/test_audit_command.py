@@ -102,7 +102,7 @@ def test_mistakes_have_remedies(pencil, run, tmp_path, main_program):
     certificate = tmp_path / "c.json"
     assert isinstance(pencil("audit").exception, ConfigError)
     for needs_one in (("--out", certificate), ("--answers", tmp_path / "s.csv"), ("--recalibrate",)):
-        with pytest.raises(ConfigError, match="there is no audit of this run yet; begin one with --page"):
+        with pytest.raises(ConfigError, match="there is no audit to continue; begin one with --page"):
             raise pencil("audit", run, *needs_one).exception
     for impossible in (("--max-error", "100%"), ("--confidence", "0.99999999999999")):
         with pytest.raises(ConfigError, match=impossible[0]):

@@ -236,3 +236,13 @@ def test_classes_with_numbers_for_names_survive_the_round_trip(tmp_path):
     assert read_label_file(path, "class", ids=ids, class_names=names).tolist() == labels.tolist()
     path.write_text("id,label\n0.png,2\n")  # of somebody's own: a name, as in the data
     assert read_label_file(path, ids=ids[:1], class_names=names).tolist() == [1]
+
+
+def test_a_table_of_somebodys_own_may_have_names_in_its_column_label(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label,class\n0.png,dog,1\n1.png,cat,0\n")
+    assert read_label_file(path, ids=["0.png", "1.png"], class_names=["cat", "dog"]).tolist() == [1, 0]
+    path.write_text(
+        "id,label,class\n0.png,2,wolf\n1.png,1,dog\n"
+    )  # classes named "1" and "2", and another column
+    assert read_label_file(path, ids=["0.png", "1.png"], class_names=["1", "2"]).tolist() == [1, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pencil._version import __version__
 from pencil.audit.draw import looks
 from pencil.audit.findings import findings, sentences
-from pencil.audit.labels import FrozenLabels
-from pencil.audit.record import Answer, Audit, Draw, Plan
+from pencil.audit.labels import FrozenLabels, nested_sets
+from pencil.audit.record import STRATA, Answer, Audit, Draw, Plan
 from pencil.errors import RunError
 from pencil.reading import JSON_BYTES, read_bytes
 from pencil.results import writing
@@ -134,13 +135,14 @@ def changes(audit: Audit, labels: FrozenLabels) -> str | None:
         return f"the verdict rule of the run is {new} now, and was {old} in the audit"
     if labels.fingerprint != plan.labels:
         return "the labels of the run are not those of the audit"
-    if any(
-        (size, plan.mean_p_wrong.get(name)) != (len(labels.rows_of(name)), labels.mean_p_wrong(name))
-        for name, size in plan.sizes.items()
+    names = STRATA[plan.what]
+    if plan.sizes != {name: len(labels.rows_of(name)) for name in names} or not all(
+        math.isclose(plan.mean_p_wrong.get(name, -1.0), labels.mean_p_wrong(name), rel_tol=1e-6)
+        for name in names
     ):
         return "the numbers of labels with each verdict are not those of the run"
-    sure = labels.confidence[labels.rows_of("relabel")]
-    if any(each.size != int((sure >= each.confidence).sum()) for each in plan.thresholds):
+    checked = audit.draws[0].counts["relabel"]
+    if plan.thresholds != nested_sets(labels.sure(plan.what), checked, plan.alpha, plan.max_error):
         return "the sets of its fixed sequence are not those of the run"
     if labels.items([item.look for item in audit.items], plan.seed) != audit.items:
         return "the rows of the run are not those of the audit"

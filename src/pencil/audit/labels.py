@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pencil.algorithm import TopRows
 from pencil.audit.bounds import allowed, checks_needed
 from pencil.audit.draw import Look, shuffled
-from pencil.audit.record import Item, Threshold
+from pencil.audit.record import Item, Threshold, What
 from pencil.results import VERDICTS, Judged
 from pencil.run import LabelTable
 
@@ -68,6 +68,10 @@ class FrozenLabels:
         """The mean probability of a wrong given label among the rows with a verdict; 0 if there are none."""
         rows = self.rows_of(stratum)
         return float(self.p_wrong[rows].mean(dtype=np.float64)) if len(rows) else 0.0
+
+    def sure(self, what: What) -> NDArray[np.float32]:
+        """The confidences of the rows whose fixed sequence an audit tests: the changed ones, or none for all labels."""
+        return self.confidence[self.rows_of("relabel")] if what == "relabels" else self.confidence[:0]
 
     def items(self, looks: Sequence[Look], seed: int) -> list[Item]:
         """The labels that some looks show."""

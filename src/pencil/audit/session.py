@@ -58,7 +58,6 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
     alpha = ALPHA if wanted.alpha is None else wanted.alpha
     max_error = MAX_ERROR if wanted.max_error is None else wanted.max_error
     counts = shares(sizes, wanted.looks or LOOKS)
-    sure = labels.confidence[labels.rows_of("relabel")] if what == "relabels" else labels.confidence[:0]
     plan = Plan(
         what=what,
         bound=wanted.bound or "exact",
@@ -69,7 +68,7 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
         labels=labels.fingerprint,
         sizes=sizes,
         mean_p_wrong={name: labels.mean_p_wrong(name) for name in sizes},
-        thresholds=nested_sets(sure, counts["relabel"], alpha, max_error),
+        thresholds=nested_sets(labels.sure(what), counts["relabel"], alpha, max_error),
         versions={"pencil": __version__, "python": platform.python_version()},
         at=_now(),
     )

@@ -103,8 +103,8 @@ def audit(
     """Check a random sample of RUN's labels, and certify them.
 
     Answer in a browser (--page), or write the sample (--csv), fill in its column "answer", and read it back
-    (--answers). Neither shows which label is given or suggested. --out writes a certificate that anyone can recompute
-    with --verify.
+    (--answers). Neither the page nor the choices in the file show which label is given or suggested. --out writes a
+    certificate that anyone can recompute with --verify.
     """
     from pencil.audit import Wanted
     from pencil.run import RunDirectory
@@ -199,7 +199,9 @@ def _open(
 def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool, *, unused: object) -> None:
     """Say what could be audited, and how; an option that needs an audit is an error."""
     if unused:
-        raise ConfigError("there is no audit of this run yet; begin one with --page, or with --csv FILE")
+        raise ConfigError(
+            "there is no audit to continue; begin one with --page or --csv FILE, or leave out --new"
+        )
     from pencil.audit import suggested_looks
     from pencil.audit.session import ALPHA, MAX_ERROR
 

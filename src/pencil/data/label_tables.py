@@ -16,6 +16,8 @@ from torch import Tensor
 from pencil.data.tables import find_column, listed, read_csv
 from pencil.errors import DataError
 
+WRITTEN = ("label", "clean")  # columns of class numbers in a table that this package writes
+
 
 def read_trusted_file(path: str | Path) -> dict[str, str | None]:
     """Read verified labels: a class name for each id, None for rows to leave out.
@@ -73,8 +75,7 @@ def read_label_table(
                 f"{path}, row {number}: {len(row)} cells, but {len(header)} columns: {listed(header)}; fix that row"
             )
     first_row = len(rows) - len(body) + 1
-    # Where a column has the names, as in what pencil noise writes, the others have numbers, even of a class named "3".
-    names = None if "class" in header and header[column] in ("label", "clean") else class_names
+    names = None if header[column] in WRITTEN and _is_written(header, body, class_names) else class_names
     labels = parse_labels([row[column] for row in body], path, first_row=first_row, names=names)
     named = find_column(header, "id", path)
     if ids is None or named is None:
@@ -99,6 +100,18 @@ def _column(header: list[str], key: str | None, path: Path) -> int:
             f"{path}: no column {key or 'label'!r}; found {listed(header)}; rename one, or name it as the key"
         )
     return header.index(wanted)
+
+
+def _is_written(header: list[str], body: list[list[str]], class_names: Sequence[str] | None) -> bool:
+    """Whether labels are numbers, as ``write_label_table`` writes them: their names stand beside them.
+
+    Without that, a number that is the name of a class would be read as this class.
+    """
+    if class_names is None or not {"label", "class"} <= set(header):
+        return False
+    label, name = header.index("label"), header.index("class")
+    known = {str(number): name for number, name in enumerate(class_names)}
+    return all(known.get(row[label].strip()) == row[name].strip() for row in body)
 
 
 def parse_labels(cells: list[str], path: Path, *, first_row: int, names: Sequence[str] | None) -> Tensor:

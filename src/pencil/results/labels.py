@@ -105,8 +105,9 @@ def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> 
         whole = judged.distribution
         probabilities = whole.dense() if isinstance(whole, TopRows) else whole
         for index, name in enumerate(class_names[: judged.num_classes]):
-            # A class may be named "wrong", and p_wrong is another column.
-            column = f"p_{name}" if f"p_{name}" not in columns else f"p_class_{name}"
+            column = "p_class_wrong" if name == "wrong" else f"p_{name}"  # p_wrong is another column
+            while column in columns:
+                column = f"{column}_"
             columns[column] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
 

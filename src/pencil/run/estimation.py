@@ -37,7 +37,7 @@ class Estimation:
         learner = training.learner
         choice = store_of_posterior(config, learner.method, learner.num_classes)
         self.posterior = PosteriorOfTraining(
-            *(training, choice, directory.path, self._write_early, config.phases),
+            *(training, choice, directory.path, self._write_early, self._is_written_for_all, config.phases),
             held_out=config.data.validation > 0,
         )
         self._found: Posterior | None = None

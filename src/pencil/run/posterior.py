@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pencil.algorithm import Phase, Rows, TopRows
+from pencil.algorithm import Phase, Rows, TopRows, backbone_epochs
 from pencil.config import RunConfig
 from pencil.engine import Training, held_out_scores
 from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit_held_out
@@ -61,6 +61,7 @@ class PosteriorOfTraining:
         choice: The store for the rows.
         folder: Where mapped files go; None for the system's folder of temporary files.
         take: Receives the posterior from the network's features; by default it is kept in memory.
+        is_taken: Whether ``take`` has received one; every rank answers alike.
         phases: The plan that the run began with; by default the training's.
         held_out: Whether the validation rows were held out of the training data, so that their labels are as noisy.
 
@@ -76,12 +77,14 @@ class PosteriorOfTraining:
         choice: StoreChoice,
         folder: Path | None = None,
         take: Callable[[Posterior], None] | None = None,
+        is_taken: Callable[[], bool] | None = None,
         phases: Sequence[Phase] | None = None,
         *,
         held_out: bool = False,
     ) -> None:
         self._training, self._choice, self._folder = training, choice, folder
         self._take = take or self._keep
+        self._is_taken = is_taken or (lambda: self._kept is not None)
         self._kept: Posterior | None = None
         self.epoch = early_epoch(training.learner.phases if phases is None else phases)
         self.from_inputs = has_vectors(training)
@@ -113,7 +116,9 @@ class PosteriorOfTraining:
         return _stored(job, passes, fitted, "held-out rows", self._choice, self._folder)
 
     def _after_epoch(self, epochs: int) -> None:
-        if epochs == self.epoch:
+        # Correction after a restore may have this epoch too. Its features know other labels: an early posterior stays.
+        in_backbone = epochs <= backbone_epochs(self._training.learner.phases)
+        if epochs == self.epoch and (in_backbone or not self._is_taken()):
             self._take(self.of_network("early epoch"))
 
     def _keep(self, posterior: Posterior) -> None:

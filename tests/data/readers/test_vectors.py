@@ -56,3 +56,9 @@ def test_embeddings_without_labels(write):
     assert list(rows.ids) == ["0", "1", "2"]
     assert rows.inputs.values.tolist() == VECTORS
     assert read_vectors_alone(write(embedding=VECTORS, label=[0, 1, 0]), {}) is None
+
+
+def test_a_first_list_of_another_length_does_not_cost_all_others(write):
+    path = write(embedding=[[1.0], *VECTORS], label=[0, 1, 0, 1])
+    with pytest.raises(DataError, match="the first list has 1 numbers, and 3 others have another number"):
+        read_vectors(path, on_error="skip")

@@ -16,7 +16,7 @@ from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.readers.folder import ImageFiles
 from pencil.data.readers.labelled import class_index, class_names_of, labels_of, splits_of
 from pencil.data.readers.manifest_rows import check_paths, parse_table, read_table
-from pencil.data.readers.rows import Problems, Row, cell_text, has_labels
+from pencil.data.readers.rows import Problems, Row, cell_text, has_labels, has_other_cells
 
 
 def read_manifest(
@@ -71,10 +71,12 @@ def read_paths_alone(
     path: Path, size: int | None = None, channels: int = 3, columns: Mapping[str, str] | None = None
 ) -> Unlabelled | None:
     """The images of a table that has ``path`` but neither labels nor votes; None of another table."""
-    table, problems = read_table(path, columns), Problems(path)
+    table, problems = read_table(path, columns), Problems(path, can_skip=False)
     if "path" not in table[0] or has_labels(table[0]):
         return None
-    rows = [Row(cell_text(cells["path"]), "", {}, "", trusted=False) for cells in table]
+    for number, cells in enumerate(table, start=1):
+        has_other_cells(cells, number, "path", problems)
+    rows = [Row(cell_text(cells.get("path")), "", {}, "", trusted=False) for cells in table]
     check_paths(rows, path.parent, (), problems)
     problems.check()
     ids = [row.content for row in rows]

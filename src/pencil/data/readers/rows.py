@@ -49,10 +49,14 @@ class Row:
 
 @dataclass
 class Problems:
-    """Everything wrong with a table, raised together, or the rows it is wrong in."""
+    """Everything wrong with a table, raised together, or the rows it is wrong in.
+
+    ``can_skip``: Whether such rows may be left out instead.
+    """
 
     path: Path
     found: list[tuple[int, str]] = field(default_factory=list)
+    can_skip: bool = True
 
     def add(self, row: int, column: str, text: str) -> None:
         """Note a problem."""
@@ -63,9 +67,9 @@ class Problems:
         if self.found:
             more = [f"and {len(self.found) - _SHOWN} more"] if len(self.found) > _SHOWN else []
             lines = "\n  ".join([*(text for _, text in self.found[:_SHOWN]), *more])
+            skip = ", or leave such rows out with --set data.on_error=skip" if self.can_skip else ""
             raise DataError(
-                f"{self.path}: fix the table (rows count from 1 below the header), or leave such rows out with "
-                f"--set data.on_error=skip:\n  {lines}"
+                f"{self.path}: fix the table (rows count from 1 below the header){skip}:\n  {lines}"
             )
 
     @property

@@ -103,7 +103,7 @@ def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Un
     roles = _roles(file, columns, needs_label=False)
     if has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    texts, ids, problems = PackedTexts(), PackedTexts(), Problems(path)
+    texts, ids, problems = PackedTexts(), PackedTexts(), Problems(path, can_skip=False)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
         row = by_role(cells, roles)
         texts.append(cell_text(row.get("text")))

@@ -50,10 +50,15 @@ def read_vectors(
         )
     vectors, found = _Vectors(), Labelled(file, roles)
     for cells in file.rows(needed_columns(file, roles)):
-        cell = by_role(cells, roles)["features"]
+        cell = by_role(cells, roles).get("features")
         if found.add(cells, vectors.problem(cell)) is not None:
             vectors.add(cell)
     found.check(on_error)
+    if vectors.others > vectors.count:
+        raise DataError(
+            f"{path}: the first list has {vectors.size} numbers, and {vectors.others:,} others have another number; "
+            "fix the first rows"
+        )
     return found.splits(TensorInputs(vectors.tensor()), on_error)
 
 
@@ -64,10 +69,10 @@ def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | N
     roles = _roles(file, asked)
     if has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path)
+    vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path, can_skip=False)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
         row = by_role(cells, roles)
-        problem = vectors.problem(row["features"])
+        problem = vectors.problem(row.get("features"))
         if problem is not None:
             problems.add(number, "features", problem)
             continue
@@ -78,10 +83,20 @@ def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | N
 
 
 class _Vectors:
-    """Lists of equal length, collected in one block."""
+    """Lists of equal length, collected in one block.
+
+    Attributes:
+        size: The length of the first list, which others must have; 0 before it.
+        others: How many lists had another length.
+    """
 
     def __init__(self) -> None:
-        self._block, self._size = array("f"), 0
+        self._block, self.size, self.others = array("f"), 0, 0
+
+    @property
+    def count(self) -> int:
+        """How many lists were added."""
+        return len(self._block) // max(self.size, 1)
 
     def problem(self, cell: Any) -> str | None:
         """What is wrong with a list; None if it can be added."""
@@ -89,18 +104,20 @@ class _Vectors:
             values = array("f", cell)
         except (TypeError, ValueError, OverflowError):
             values = array("f")
-        if values and len(values) == (self._size or len(values)) and np.isfinite(values).all():
+        fits = len(values) == (self.size or len(values))
+        if values and fits and np.isfinite(values).all():
             return None
-        expected = f"{self._size} finite numbers" if self._size else "a list of finite numbers"
+        self.others += bool(values) and not fits
+        expected = f"{self.size} finite numbers" if self.size else "a list of finite numbers"
         return f"are {str(cell)[:80]}; expected {expected}"
 
     def add(self, cell: Any) -> None:
         values = array("f", cell)
-        self._size = len(values)
+        self.size = len(values)
         self._block += values
 
     def tensor(self) -> Tensor:
-        return torch.from_numpy(np.frombuffer(self._block, np.float32).reshape(-1, self._size).copy())
+        return torch.from_numpy(np.frombuffer(self._block, np.float32).reshape(-1, max(self.size, 1)).copy())
 
 
 def _roles(file: ColumnFile, columns: Mapping[str, str]) -> dict[str, str]:
