@@ -66,7 +66,7 @@ def folder(commands: Commands, *, quick: bool) -> Figures:
     result, seconds = commands("train", "photos", "--embed", LITE0, "--out", "run")
     right = commands.right("run", truth)
     reporting = commands("report", "run", "--out", "report.html")[1]
-    auditing = commands("audit", "run", "--out", "sheet.csv", "--seed", "0")[1]
+    auditing = commands("audit", "run", "--what", "all", "--csv", "sheet.csv", "--seed", "0")[1]
     scratch, _ = commands("train", "photos", "--embed", "none", "--out", "scratch")
     figures = {
         "folder_labels_before": right["before"],
