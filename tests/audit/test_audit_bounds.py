@@ -74,9 +74,12 @@ def test_known_figures():
     assert looks_to_certify(2000, [], 0.05, 100) == 72
 
 
-def test_without_an_error_the_bound_of_a_large_set_is_the_binomial_one():
-    share = most_errors(10**7, 50, 0, 0.05) / 10**7
-    assert share == pytest.approx(1 - 0.05 ** (1 / 50), abs=1e-5)
+def test_the_bounds_of_large_sets_are_those_of_clopper_and_pearson():
+    """The figures of docs/audit.md, and without an error their closed form."""
+    counts = ((60, 0), (60, 1), (60, 2), (93, 1), (124, 2), (153, 3))
+    shares = [most_errors(10**7, *each, 0.05) / 10**7 for each in counts]
+    assert [round(100 * share, 1) for share in shares] == [4.9, 7.7, 10.1, 5.0, 5.0, 5.0]
+    assert most_errors(10**7, 50, 0, 0.05) / 10**7 == pytest.approx(1 - 0.05 ** (1 / 50), abs=1e-5)
 
 
 @given(st.integers(1, 300), st.integers(0, 3), st.sampled_from([0.01, 0.05, 0.2]))

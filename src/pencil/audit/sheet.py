@@ -1,7 +1,7 @@
 """The sample as a CSV to fill in: one line per look, the choices in shuffled order, an empty column for the answer.
 
 The choices do not show which one is the given or the suggested label. An id may: that of an image in a folder begins
-with its class. ``ids_name_labels`` tells when to use the page instead, which shows no ids.
+with its class. ``ids_name_labels`` tells when to use the page instead, which shows the image and not its id.
 """
 
 from __future__ import annotations

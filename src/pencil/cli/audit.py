@@ -198,13 +198,13 @@ def _open(
 
 def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool, *, unused: object) -> None:
     """Say what could be audited, and how; an option that needs an audit is an error."""
+    from pencil.audit import suggested_looks
+    from pencil.audit.session import ALPHA, MAX_ERROR
+
     if unused:
         raise ConfigError(
             "there is no audit to continue; begin one with --page or --csv FILE, or leave out --new"
         )
-    from pencil.audit import suggested_looks
-    from pencil.audit.session import ALPHA, MAX_ERROR
-
     alpha = ALPHA if wanted.alpha is None else wanted.alpha
     limit = MAX_ERROR if wanted.max_error is None else wanted.max_error
     size = len(labels.rows_of("relabel"))
@@ -238,9 +238,7 @@ def _write(directory: RunDirectory, begun: Audit, file: Path, rows: _Rows) -> st
         raise ConfigError(f"--csv {file}: that is the data itself; choose another file")
     count = write_sheet(file, begun, texts_of(directory, **rows._asdict()))
     if ids_name_labels(begun):
-        say(
-            "warning: the ids in this file name the given labels, which may influence the answers; --page hides them",
-        )
+        say("warning: the ids in this file name the given labels, which may influence you; --page hides them")
     say(
         f"{file}: {count:,} lines; fill in the column answer with a class name, a, b or c, or ? if you cannot tell"
     )

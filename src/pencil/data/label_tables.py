@@ -109,9 +109,9 @@ def _is_written(header: list[str], body: list[list[str]], class_names: Sequence[
     """
     if class_names is None or not {"label", "class"} <= set(header):
         return False
-    label, name = header.index("label"), header.index("class")
+    label, beside = header.index("label"), header.index("class")
     known = {str(number): name for number, name in enumerate(class_names)}
-    return all(known.get(row[label].strip()) == row[name].strip() for row in body)
+    return all(known.get(row[label].strip()) == row[beside].strip() for row in body)
 
 
 def parse_labels(cells: list[str], path: Path, *, first_row: int, names: Sequence[str] | None) -> Tensor:

@@ -103,16 +103,13 @@ class Normalize:
             )
         shape = (-1,) + (1,) * (inputs.dim() - 2)
         unit = 255.0 if inputs.dtype == torch.uint8 else 1.0
-        exact = (
-            inputs.dtype == torch.float64
-        )  # a number far from 0, such as a time, has more digits than float32
-        mean = _constant(self.mean, inputs.device, inputs.dtype if exact else torch.float32).view(shape)
         std = _constant(self.std, inputs.device).view(shape)
-        values = (inputs - mean).float() if exact else inputs.float()
+        if inputs.dtype == torch.float64:  # a number far from 0, such as a time, has more digits than float32
+            return (inputs - _constant(self.mean, inputs.device, inputs.dtype).view(shape)).float().div_(std)
+        mean, values = _constant(self.mean, inputs.device).view(shape), inputs.float()
         # One new tensor, then in place; the caller's is never written to.
-        if not exact:
-            values = values - mean * unit if values is inputs else values.sub_(mean * unit)
-        return values.div_(std * unit)
+        centred = values - mean * unit if values is inputs else values.sub_(mean * unit)
+        return centred.div_(std * unit)
 
 
 @lru_cache(maxsize=8)

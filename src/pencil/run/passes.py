@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -67,8 +66,9 @@ def _kept(training: Training, batches: Iterable[tuple[Tensor, Tensor]], folder: 
         if kept is None:
             width = values.shape[1]
             rows = len(training.train)
-            mapped = choose_store(rows, width, can_cut=False, memory=free_memory()).mapped
-            kept = DenseStore(rows, width, (folder or Path(tempfile.gettempdir())) if mapped else None)
+            store = choose_store(rows, width, can_cut=False, memory=free_memory()).make(rows, width, folder)
+            assert isinstance(store, DenseStore)
+            kept = store
         kept.scatter(batch, values)
 
     def passes() -> Iterator[tuple[Tensor, Tensor]]:

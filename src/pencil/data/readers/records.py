@@ -109,12 +109,8 @@ def read_records_alone(
     roles = find_roles(file, ROLES, asked)
     if not encoding or has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    names, rows, ids, problems = (
-        _values(file, roles),
-        PackedTexts(),
-        PackedTexts(),
-        Problems(path, can_skip=False),
-    )
+    names, rows, ids = _values(file, roles), PackedTexts(), PackedTexts()
+    problems = Problems(path, can_skip=False)
     for number, cells in enumerate(file.rows()):
         if not has_other_cells(cells, number + 1, names[0] if names else "id", problems):
             rows.append(_joined(cells, names))
