@@ -78,9 +78,17 @@ def read_label_table(
     names = None if header[column] in WRITTEN and _is_written(header, body, class_names) else class_names
     labels = parse_labels([row[column] for row in body], path, first_row=first_row, names=names)
     named = find_column(header, "id", path)
-    if ids is None or named is None:
+    if named is None:
         return check_count(labels, ids, path)
-    return labels[_order([row[header.index(named)] for row in body], ids, path)]
+    found = [row[header.index(named)] for row in body]
+    known = _row_numbers(found) if ids is None else ids
+    return labels if known is None else labels[_order(found, known, path)]
+
+
+def _row_numbers(found: list[str]) -> list[str] | None:
+    """The numbers of the rows from 0, if they are the file's ids; None if these are other names."""
+    numbers = [str(number) for number in range(len(found))]
+    return numbers if set(found) == set(numbers) else None
 
 
 def _split_header(

@@ -18,7 +18,10 @@ class FeaturesData(DataSection):
     """Feature arrays, .npz or .npy, or a column of lists in a Parquet, Arrow or JSON lines file."""
 
     kind: Literal["features"]
-    labels: str | None = Field(default=None, description=".npy of labels, where path is an .npy of features")
+    labels: str | None = Field(
+        default=None,
+        description="a file of labels for the rows of path: .npy, .npz, .txt, or .csv, by id if both have ids",
+    )
     keys: dict[str, str] = Field(
         default_factory=dict,
         description="names of the arrays of an .npz by role, if they are not the usual ones",

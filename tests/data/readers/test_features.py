@@ -101,6 +101,31 @@ def test_a_label_file_takes_the_place_of_labels_inside(save, tmp_path):
     assert train.labels.values.tolist() == [0, 0, 0, 1]
 
 
+def test_a_label_table_is_read_by_the_ids_of_the_features(save, tmp_path):
+    (tmp_path / "y.csv").write_text("id,label\nd,1\nb,0\na,1\nc,0\n")
+    read = read_features(save(X=FEAT, ids=np.array(list("abcd"))), labels=tmp_path / "y.csv")
+    assert read.train.labels.values.tolist() == [1, 0, 0, 1]
+    with pytest.raises(DataError, match="no label for 1 of 4 examples, first id 'e'"):
+        read_features(save(X=FEAT, ids=np.array(list("abce"))), labels=tmp_path / "y.csv")
+
+
+def test_a_label_table_may_name_the_classes_of_the_features(save, tmp_path):
+    (tmp_path / "y.csv").write_text("label\ndog\ncat\ncat\ndog\n")
+    read = read_features(save(X=FEAT, names=np.array(["cat", "dog"])), labels=tmp_path / "y.csv")
+    assert read.train.labels.values.tolist() == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("ids", "labels"), [("3102", [1, 0, 0, 1]), ("0123", [1, 0, 1, 0]), ("4213", [1, 0, 1, 0])]
+)
+def test_without_ids_of_features_a_table_counts_by_row_number_or_order(tmp_path, ids, labels):
+    np.save(tmp_path / "x.npy", FEAT)
+    lines = [f"{name},{label}" for name, label in zip(ids, (1, 0, 1, 0), strict=True)]
+    (tmp_path / "y.csv").write_text("\n".join(["id,label", *lines]))
+    train = read_features(tmp_path / "x.npy", labels=tmp_path / "y.csv").train
+    assert train.labels.values.tolist() == labels
+
+
 def test_big_endian_features_are_read(save):
     train = read_features(save(X=FEAT.astype(">f4"), y=LABELS)).train
     assert train.inputs.values.tolist() == FEAT.tolist()

@@ -57,8 +57,9 @@ def read_features(
 
     Args:
         path: An ``.npz``, or an ``.npy`` of features (N, D) that all serve for training.
-        labels: A label file for the features' rows. An ``.npy`` of features needs it; for an ``.npz`` it
-            takes the place of the labels inside.
+        labels: A label file for the features' rows, in their order, or by id if it is a ``.csv`` with ids and the
+            features have ids too. An ``.npy`` of features needs it; for an ``.npz`` it takes the place of the labels
+            inside.
         keys: For an ``.npz`` whose arrays have names of their own: role to array name. The roles are those of
             ``FEATURE_ROLES``; an empty name leaves a role out.
         on_error: "error": features or labels that are NaN or infinite raise an error; "skip": their rows are left out
@@ -70,7 +71,7 @@ def read_features(
     path = Path(path)
     arrays = _read_arrays(path, dict(keys or {}), own_labels=labels is None)
     if labels is not None:
-        arrays["labels"] = read_label_file(labels).numpy()
+        arrays["labels"] = _labels_beside(labels, arrays, path)
     skipped = _leave_out(arrays) if on_error == "skip" else {}
     names = name_classes(arrays, path)
     whole = _examples(arrays, "", names, path)
@@ -78,6 +79,14 @@ def read_features(
         return replace(_split(whole, arrays["is_train"], path), skipped_rows=skipped)
     test = _examples(arrays, "test_", names, path) if "test_features" in arrays else None
     return Splits(whole, test, skipped_rows=skipped)
+
+
+def _labels_beside(labels: str | Path, arrays: Arrays, path: Path) -> NDArray[Any]:
+    """The labels of a file, in the order of the features' ids and by their class names, if there are any."""
+    ids, names = (
+        texts_of(arrays[role], f"{path}: {role}") if role in arrays else None for role in ("ids", "names")
+    )
+    return read_label_file(labels, ids=ids, class_names=names).numpy()
 
 
 def read_features_alone(path: Path, keys: Mapping[str, str] | None = None) -> Unlabelled | None:
