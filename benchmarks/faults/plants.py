@@ -204,6 +204,11 @@ def run_plants(base: Path, trace: Path) -> Iterator[Plant]:
         )
         yield Plant(f"model by {code}", _both_models({"name": code, "args": {}}))
         yield Plant(f"a pair of {code}", _both_models({"name": "pair", "args": {"name": code}}))
+        yield Plant(f"encoder by {code}", _field("config.toml", ("data", "embed"), code))
+        for part in ({"encoder": code}, {"encoder": "efficientnet_lite0", "head": code}):
+            yield Plant(
+                f"{[*part][-1]} by {code}, finetuned", _both_models({"name": "finetuned", "args": part})
+            )
     for name in ("torchvision:planted", "timm:hf-hub:somebody/planted", "timm:planted"):
         yield Plant(f"model {name}", _both_models({"name": name, "args": {"weights": f"{NAME}:run"}}))
 

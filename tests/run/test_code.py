@@ -1,11 +1,13 @@
 """Code that a run's files name is not imported unless somebody says so."""
 
 import json
+import shutil
 import sys
 
 import pytest
 
-from pencil.errors import RunError
+from pencil.embed.finetune import trainable_encoder
+from pencil.errors import ConfigError, RunError
 from pencil.models import named_code
 from pencil.report import gather
 from pencil.review import Review
@@ -97,8 +99,6 @@ def test_report_and_review_do_without(run, own):
 
 
 def test_the_card_counts_whatever_the_settings_say(finished, own, tmp_path):
-    import shutil
-
     copied = tmp_path / "copied"
     shutil.copytree(finished.path, copied)
     card = json.loads((copied / "model.json").read_text())
@@ -123,8 +123,28 @@ def test_the_card_counts_whatever_the_settings_say(finished, own, tmp_path):
         ("pair", {"name": "os:system"}, "os:system"),
         ("pair", {"name": "pair", "args": {"name": "os:system"}}, "os:system"),
         ("pair", {"name": "timm:x", "args": 3}, None),
+        ("pair", {"name": "timm:x", "args": [["checkpoint_path", "x.pth"]]}, "timm:x"),
         ("pair", {}, None),
     ],
 )
 def test_what_building_a_network_would_run(name, args, code):
     assert named_code(name, args) == code
+
+
+@pytest.mark.parametrize(
+    "part", [{"encoder": "somebody:network"}, {"encoder": "ngrams", "head": "somebody:network"}]
+)
+def test_the_parts_of_a_finetuned_network_count_too(finished, own, tmp_path, part):
+    copied = tmp_path / "copied"
+    shutil.copytree(finished.path, copied)
+    card = json.loads((copied / "model.json").read_text())
+    (copied / "model.json").write_text(json.dumps({**card, "name": "finetuned", "args": part}))
+    with pytest.raises(RunError, match=r"names code to run: model\.args\.\w+ = 'somebody:network'"):
+        evaluate(RunDirectory.open(copied), "train")
+    assert not own()
+
+
+def test_a_function_is_not_imported_to_find_that_it_cannot_be_trained_further(own):
+    with pytest.raises(ConfigError, match="'somebody:network' cannot be trained further"):
+        trainable_encoder("somebody:network")
+    assert not own()

@@ -102,8 +102,25 @@ def test_another_encoder_of_the_same_name_is_noticed(photos, tmp_path):
     run = train(config_of(photos), tmp_path / "run")
     (photos.parent / FILE).write_text(MODULE + "\n# other\n")
     sys.modules.pop("colours", None)
-    with pytest.raises(ChangedDataError, match="is not the encoder"):
-        evaluate(run, "train", trust_code=True)
+    for use in (
+        lambda: evaluate(run, "train", trust_code=True),
+        lambda: predict(run, run.config.data, trust_code=True),
+    ):
+        with pytest.raises(ChangedDataError, match="'colours:encode' is not the encoder"):
+            use()
+
+
+def test_the_encoder_that_a_run_names_is_imported_for_predictions_only_if_trusted(photos, tmp_path):
+    train(config_of(photos), tmp_path / "run")
+    words = ["predict", str(tmp_path / "run"), str(photos), "--out", str(tmp_path / "new.csv")]
+    sys.modules.pop("colours")
+    refused = CliRunner().invoke(cli, words)
+    assert "names code to run: data.embed = 'colours:encode'" in str(refused.exception)
+    assert "colours" not in sys.modules
+    trusted = CliRunner().invoke(cli, [*words, "--trust-code"])
+    assert "importing colours:encode" in trusted.output
+    for further in (["--trust-code"], ["--set", f"embed={NAME}"]):
+        assert CliRunner().invoke(cli, [*words, *further]).exit_code == 0
 
 
 def test_predicting_encodes_new_images(photos, tmp_path):

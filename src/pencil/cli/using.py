@@ -87,7 +87,7 @@ def predict(
     DATA is read like the run's own data; --set changes how. If DATA has labels, they are written too. DATA without
     labels may be an .npy or .npz of features, a folder of images, or a table of their paths.
     """
-    from pencil.cli.settings import data_section
+    from pencil.cli.settings import data_section, words_of
     from pencil.results import write_labels
     from pencil.run import RunDirectory, code_of_data, code_of_run
     from pencil.run import predict as predictions
@@ -95,11 +95,13 @@ def predict(
     _keep_apart(out, data)
     directory = RunDirectory.open(run)
     directory.require_finished()
-    section = data_section(data, settings, like=directory.config)
-    allow_current_folder(code_of_data(section), {data})
+    section, said = data_section(data, settings, like=directory.config), {data, *words_of(settings)}
+    named = code_of_data(section)
+    allow_current_folder(named, said)
     if trust_code:
-        announce_code(code_of_run(directory), run)
-    chunks, names = predictions(directory, section, split, trust_code=trust_code, expert=expert)
+        foreign = {field: code for field, code in named.items() if code not in said}
+        announce_code(foreign | code_of_run(directory), run)
+    chunks, names = predictions(directory, section, split, trust_code=trust_code or said, expert=expert)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from pencil.embed.choose import open_encoder
+from pencil.embed.choose import named_code, open_encoder
 from pencil.embed.network import FrozenNetwork, Pixels
 from pencil.errors import ConfigError
 from pencil.models import build_model
@@ -88,7 +88,8 @@ def finetuned(num_classes: int, input_shape: tuple[int, ...], args: Mapping[str,
 
 def trainable_encoder(name: str) -> FrozenNetwork:
     """A pretrained network for images that can be trained further."""
-    encoder = open_encoder(name)
+    # a function has no weights, and is not imported to find that out
+    encoder = None if named_code(name) else open_encoder(name)
     if not isinstance(encoder, FrozenNetwork) or encoder.pixels is None:
         raise ConfigError(
             f"{name!r} cannot be trained further; use a vision model of transformers, or efficientnet_lite0"

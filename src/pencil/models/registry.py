@@ -78,16 +78,17 @@ def build_model(
     return user_model(name, num_classes, input_shape, args)
 
 
-def named_code(name: str, args: Mapping[str, Any]) -> str | None:
+def named_code(name: str, args: Any) -> str | None:
     """What building this network would run besides this package and plain torchvision and timm; None for nothing.
 
-    Their networks by name run nothing else; words among their arguments may name files and downloads.
+    Their networks by name run nothing else; words among their arguments may name files and downloads. ``args`` may
+    come from a file and have any form.
     """
     source, colon, rest = name.partition(":")
-    if name == PAIR:
-        inner = args.get("args", {})
-        return named_code(str(args.get("name", "")), inner if isinstance(inner, Mapping) else {})
-    plain = all(isinstance(value, bool | int | float) for value in args.values())
+    if name == PAIR and isinstance(args, Mapping):
+        return named_code(str(args.get("name", "")), args.get("args", {}))
+    values = args.values() if isinstance(args, Mapping) else [args]
+    plain = all(isinstance(value, bool | int | float) for value in values)
     if not colon or (source in ("torchvision", "timm") and ":" not in rest and plain):
         return None
     return name

@@ -105,7 +105,7 @@ def resume(
         report = _reports("check", runtime, listeners)
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=report)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
-        check_same_encoder(directory, prepared)
+        check_same_encoder(directory, prepared.encoder, directory.config.data.embed)
         begins = from_start or directory.saved_step is None
         training = build_training(config, prepared, directory, runtime, begins=begins)
         training.policy = policy or training.policy

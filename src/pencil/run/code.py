@@ -12,6 +12,7 @@ from typing import Any
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.embed import named_code as code_of_encoder
+from pencil.embed.finetune import NAME as FINETUNED
 from pencil.errors import RunError
 from pencil.kinds import DataSection, kind_of
 from pencil.models import named_code
@@ -37,8 +38,15 @@ def code_of_data(data: DataSection) -> dict[str, str]:
 
 def code_of_model(name: str, args: Mapping[str, Any]) -> dict[str, str]:
     """The code that building the network would import."""
-    code = named_code(name, args)
-    return {} if code is None else {"model.name": code}
+    if name == FINETUNED:
+        encoder, head = str(args.get("encoder", "")), str(args.get("head", ""))
+        found = {
+            "model.args.encoder": code_of_encoder(encoder),
+            "model.args.head": named_code(head, args.get("head_args", {})),
+        }
+    else:
+        found = {"model.name": named_code(name, args)}
+    return {field: code for field, code in found.items() if code is not None}
 
 
 def code_of_run(directory: RunDirectory) -> dict[str, str]:

@@ -100,16 +100,16 @@ def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool
         )
 
 
-def check_same_encoder(directory: RunDirectory, prepared: Prepared) -> None:
-    """Check that the features are those that the run was trained on.
+def check_same_encoder(directory: RunDirectory, mark: str | None, name: str | None) -> None:
+    """Check that the encoder with this mark and name made the features that the run was trained on.
 
     Raises:
         ChangedDataError: The encoder has other weights or another preprocessing.
     """
     before = (directory.fingerprint or {}).get(ENCODER)
-    if before is not None and before != prepared.encoder:
+    if before is not None and before != mark:
         raise ChangedDataError(
-            f"data.embed: {directory.config.data.embed!r} is not the encoder that {directory.path} was trained with; "
+            f"data.embed: {name!r} is not the encoder that {directory.path} was trained with; "
             "restore its weights and preprocessing, or train anew"
         )
 

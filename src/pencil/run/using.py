@@ -15,7 +15,7 @@ from pencil.errors import ConfigError, DataError, PencilError
 from pencil.kinds import DataSection
 from pencil.results import Judged, ModelCard, judge
 from pencil.run.build import build_runtime
-from pencil.run.code import Trust
+from pencil.run.code import Trust, check_code, code_of_data
 from pencil.run.directory import RunDirectory
 from pencil.run.embedding import rows_with_features, with_features
 from pencil.run.label_table import LabelTable
@@ -42,7 +42,7 @@ def evaluate(
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code, expert=expert)
     prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
     prepared = with_features(prepared, directory.config.data, runtime)
-    check_same_encoder(directory, prepared)
+    check_same_encoder(directory, prepared.encoder, directory.config.data.embed)
     examples = _split(prepared, split, f"the data of {directory.path}")
     return {
         "split": split,
@@ -65,6 +65,7 @@ def predict(
     classes. For ``trust_code`` see ``resume``, for ``expert`` ``evaluate``.
     """
     directory.require_finished()
+    check_code(_taken_from(directory, data), trust_code, source=directory.path)
     runtime = build_runtime(directory.config)
     model, preparation, card = trained_network(directory, runtime, trust_code=trust_code, expert=expert)
     examples: Examples | Unlabelled | None = read_unlabelled(data)
@@ -73,7 +74,9 @@ def predict(
     elif split != "train":
         raise ConfigError(f"--split {split}: {data.path} has no labels, and so no splits; leave --split out")
     if data.embed is not None:
-        examples = rows_with_features(examples, open_encoder(data.embed, str(runtime.device)), runtime)
+        encoder = open_encoder(data.embed, str(runtime.device))
+        check_same_encoder(directory, encoder.mark, data.embed)
+        examples = rows_with_features(examples, encoder, runtime)
     _check_inputs(examples.inputs, preparation, card, data.path)
     given, names = _numbered_like(examples, card.class_names)
     least = directory.config.verdict.row_threshold()
@@ -85,6 +88,12 @@ def predict(
             yield judge(probs, None if given is None else given[batch], least, ids=ids, first=int(batch[0]))
 
     return chunks(), names
+
+
+def _taken_from(directory: RunDirectory, data: DataSection) -> dict[str, str]:
+    """The code that reads the data and that the run names."""
+    own = code_of_data(directory.config.data)
+    return {field: code for field, code in code_of_data(data).items() if own.get(field) == code}
 
 
 def judged_labels(
