@@ -191,11 +191,11 @@ def test_weights_of_one_change_nothing_and_rows_of_weight_0_teach_nothing(blobs,
         torch.testing.assert_close(states[2][name], value, rtol=1e-4, atol=1e-5)
 
 
-def test_evaluation_may_be_rarer_but_the_last_epoch_always_has_one(blobs, make_training):
+def test_evaluation_may_be_rarer_but_the_last_epoch_of_a_phase_always_has_one(blobs, make_training):
     notes = Notes()
-    trained(make_training(blobs, evaluate_every=3, validation=blobs.test), notes)
+    trained(make_training(blobs, evaluate_every=9, epochs=(2, 3, 1), validation=blobs.test), notes)
     measured = [event.values["epoch"] for event in notes.of("epoch") if "test_accuracy" in event.values]
-    assert measured == [3, 4]
+    assert measured == [2, 5, 6]
     assert (
         notes.of("epoch")[-1].values["validation_accuracy"] == notes.of("epoch")[-1].values["test_accuracy"]
     )

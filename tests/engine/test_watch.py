@@ -11,7 +11,7 @@ import torch
 from pencil.algorithm import Pencil, Phase
 from pencil.engine import AlarmActions, Continue, EpochEnd, Past, Restore, Stop, read_json_lines, read_metrics
 from pencil.engine.policy import correction_ended
-from pencil.engine.watch import BEST, Watch, without_alarms
+from pencil.engine.watch import BEST, Watch, _naming, without_alarms
 from pencil.errors import AlarmError, NotFiniteError
 from support.moments import AtOnce, Disk, assert_same, end_state, without_times
 from support.training import make_blobs
@@ -277,3 +277,12 @@ def test_the_alarms_checkpoint_is_hidden_from_the_user():
     seen = without_alarms(end)
     assert [past.decision for past in seen.history] == [Continue(keep="mine"), Stop(release=("mine",))]
     assert seen.kept == {"mine": 1}
+
+
+def test_the_labels_before_a_round_that_a_policy_adds_are_kept():
+    phases = plan(1, 1, 1)
+    past = Past({"epoch": 2, "phase": "correction", "validation_accuracy": 0.5}, Continue(keep=(BEST,)))
+    end = EpochEnd({"epoch": 3, "phase": "finetune", "validation_accuracy": 0.6}, phases, (past,), {BEST: 2})
+    added = Continue(phases=(*phases, *phases[1:]))
+    assert BEST in _naming(added, end, "validation_accuracy").names
+    assert _naming(Continue(), end, "validation_accuracy").release == (BEST,)

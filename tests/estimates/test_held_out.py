@@ -8,9 +8,11 @@ from test_fit import batches, on_ranks, symmetric
 from test_left_out import rows_of
 from torch.nn.functional import one_hot
 
+from pencil.data import RowNumbers
 from pencil.estimates import fit_held_out, left_out_likelihood
 from pencil.estimates.held_out import WIDEST
 from pencil.estimates.relabel import RelabelCounts
+from pencil.results import RELABEL, VerdictRule, judge_all
 
 CLASSES, RATE, HELD, ROWS = 5, 0.3, 2000, 6000
 
@@ -158,6 +160,25 @@ def test_few_held_out_rows_leave_suggestions_less_sure(held_out, rows):
     few = (held_out[0][:200], held_out[1][:200])
     assert fit_held_out(batches(scores), labels, few).sure == 0.85
     assert fit_held_out(batches(held_out[0]), held_out[1], (scores, labels)).sure == 0.96
+
+
+def test_with_two_classes_nothing_is_replaced_if_the_noise_is_uncertain():
+    """Nothing can be spread over further classes there, so the surest suggestions are as sure as before."""
+    generator = torch.Generator().manual_seed(0)
+    scores = (4 * torch.randn(3000, 2, generator=generator)).log_softmax(1)
+    true = scores.exp().multinomial(1, generator=generator)[:, 0]
+    labels = symmetric(true, 2, RATE, seed=0)
+    found = fit_held_out(batches(scores), labels, (scores[:200], labels[:200]))
+    q = found.posterior(scores, labels)
+    assert (found.sure, found.noise.surest) == (0.85, 0.85)
+    assert float(q.max()) > 0.99
+    verdicts = [
+        judge_all(q, labels, VerdictRule(), ids=RowNumbers(3000), surest=surest).verdict
+        for surest in (1.0, found.noise.surest)
+    ]
+    replaced = [int((verdict == RELABEL).sum()) for verdict in verdicts]
+    assert replaced[0] > 100
+    assert replaced[1] == 0
 
 
 def test_verified_labels_do_not_count_as_noise(held_out, rows):

@@ -66,3 +66,11 @@ def test_few_candidates_must_be_surer_than_many():
         given, confidence = torch.zeros(count, dtype=torch.long), torch.full((count,), 0.93)
         counts = counted(given, confidence, torch.ones(count, dtype=torch.bool), 1)
         assert (float(counts.thresholds(0.1, 0.0)) <= 0.93) == taken
+
+
+def test_nothing_is_replaced_within_a_share_that_the_surest_suggestion_does_not_keep():
+    given, sure = torch.zeros(500, dtype=torch.long), torch.full((500,), 0.999)
+    counts = RelabelCounts(2, surest=0.85)
+    counts.add(given, sure, torch.ones(500, dtype=torch.bool))
+    assert counts.thresholds(0.1, 0.0).tolist() == [NEVER, NEVER]
+    assert float(counts.thresholds(0.2, 0.0)[0]) <= 0.85

@@ -1,11 +1,13 @@
 """Probabilities corrected by an audit: whole and cut rows alike, in every figure that follows from them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from pencil.errors import RunError
 from pencil.estimates import Curve, Recalibration
-from pencil.results import Audited, read_recalibration, write_audited
+from pencil.results import Audited, read_estimates, read_recalibration, write_audited, write_estimates
 from pencil.results.audited import AUDITED
 from pencil.run import LabelTable, RunDirectory
 from support import runs
@@ -33,6 +35,16 @@ def test_the_correction_changes_all_rows(tmp_path, store):
     table, same = read(run, recalibrated=False)
     assert torch.equal(same[0].p_wrong, before[0].p_wrong)
     assert table.described_rule["recalibration"] is None
+
+
+def test_suggestions_count_as_no_surer_than_the_estimates_allow_until_an_audit_has_checked_them(tmp_path):
+    run = runs.run_of_logits(tmp_path / "run", *runs.random_rows(200, 2, scale=9.0))
+    assert (read(run)[0].thresholds < 1).any()
+    estimates = read_estimates(run, 2)
+    write_estimates(run, replace(estimates, surest=0.85))
+    assert (read(run)[0].thresholds > 1).all()
+    write_audited(run, Audited(Recalibration(Curve(0.0, 1.0), Curve(0.0, 1.0)), 100))
+    assert (read(run)[0].thresholds < 1).any()
 
 
 def test_the_file_of_a_correction_is_checked(tmp_path):

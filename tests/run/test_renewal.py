@@ -104,16 +104,25 @@ UNDONE = "correction is undone; labels are recomputed, calibrated"
 MATRIX = ("estimates.held_out.PROOF", "estimates.held_out.PROOF_AFTER_ALARM")
 
 
-@pytest.fixture(scope="module", params=[CONFIRMED, UNDONE], ids=["confirmed", "undone"])
+def agreement_that_falls(metrics):
+    """Of a network that memorises from the second epoch on."""
+    return 1 - metrics["epoch"] / 100 if metrics["phase"] == "backbone" else metrics["validation_accuracy"]
+
+
+@pytest.fixture(scope="module", params=["confirmed", "undone", "memorised and undone"])
 def automatic(request, digits, tmp_path_factory):
     """A run of plan = "auto", and why its labels are recomputed.
 
     Any noise matrix counts as confirmed, or any first round as harmful.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("engine.auto.HARMS",) if request.param == UNDONE else MATRIX:
+        for name in MATRIX if request.param == "confirmed" else ("engine.auto.HARMS",):
             patch.setattr(f"pencil.{name}", -1e9)
-        yield train(of_digits(digits), tmp_path_factory.mktemp("runs") / "auto"), request.param
+        if "memorised" in request.param:
+            patch.setattr("pencil.engine.auto.MEMORISES", -1e9)
+            patch.setattr("pencil.engine.auto._agreement", agreement_that_falls)
+        run = train(of_digits(digits), tmp_path_factory.mktemp("runs") / "auto")
+        yield run, CONFIRMED if request.param == "confirmed" else UNDONE
 
 
 def test_auto_calibrates_labels_where_a_matrix_is_confirmed_or_correction_undone(automatic):

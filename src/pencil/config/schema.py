@@ -62,7 +62,9 @@ class Train(Section):
         default=1, ge=1, description="split each batch into this many passes to save memory"
     )
     evaluate_every: int = Field(
-        default=1, ge=1, description="epochs between evaluations; the last epoch is always evaluated"
+        default=1,
+        ge=1,
+        description="epochs between evaluations; the last epoch of a phase is always evaluated",
     )
     device: str = Field(default="auto", description="cpu, cuda, cuda:0, ...; auto uses a GPU if there is one")
     parallel: Literal["ddp", "fsdp"] = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -127,8 +127,19 @@ class Course:
 
     def metrics_at(self, name: str) -> dict[str, Any]:
         """The metrics of the epoch at whose end a checkpoint was kept."""
-        kept = (past for past in reversed(self.past) if name in getattr(past.decision, "names", ()))
-        return dict(next(kept).metrics)
+        return dict(self.past[self._place(name)].metrics)
+
+    def add_measures(self, name: str, measures: Mapping[str, Any]) -> None:
+        """Add what was measured when a kept checkpoint was restored to the metrics of its epoch."""
+        if measures:
+            place = self._place(name)
+            known = replace(self.past[place], metrics={**self.past[place].metrics, **measures})
+            self.past = (*self.past[:place], known, *self.past[place + 1 :])
+
+    def _place(self, name: str) -> int:
+        """The number of the past epoch at whose end a checkpoint was kept."""
+        places = reversed(range(len(self.past)))
+        return next(place for place in places if name in getattr(self.past[place].decision, "names", ()))
 
     def _check_plan(self, phases: tuple[Phase, ...], epochs: int) -> None:
         """Refuse a plan that is not one of the epochs done and those to come."""

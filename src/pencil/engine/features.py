@@ -37,6 +37,7 @@ def network_scores(training: Training) -> Iterator[tuple[Tensor, Tensor]]:
 def held_out_scores(training: Training) -> tuple[Tensor, Tensor]:
     """Log-probabilities (M, C) and given classes (M,) of this rank's share of the held-out examples.
 
+    Those with a verified label are left out: they are not as noisy as the training rows whose noise they would tell.
     The ranks divide the work, and every rank takes part.
     """
     job, held_out = training, training.validation
@@ -47,7 +48,8 @@ def held_out_scores(training: Training) -> tuple[Tensor, Tensor]:
         scores for _, scores in _scores(job, held_out.inputs, rows, equal_passes(len(held_out), job.runtime))
     ]
     none = torch.zeros(0, job.learner.num_classes)
-    return torch.cat([none, *found]), held_out.labels.hard[rows]
+    noisy = held_out.labels.unverified[rows]
+    return torch.cat([none, *found])[noisy], held_out.labels.hard[rows][noisy]
 
 
 def _scores(job: Training, inputs: Inputs, rows: Tensor, passes: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -275,7 +275,7 @@ class Loop:
         course.undone = taken - restored.step
         self._continue(restored, course)
         for call in job.after_restore:
-            call(restored.step)
+            course.add_measures(name, call(restored.step) or {})
         job.learner.epoch = float(metrics["epoch"])
         metrics |= missing_accuracies(job, metrics)
         self._emit("restored", **metrics, restored=name)

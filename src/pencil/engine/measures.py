@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import total_epochs
 from pencil.engine.alarms import counts, gain, lost_share
 from pencil.engine.evaluate import agreement
 from pencil.engine.progress import Progress, Tally
@@ -41,9 +41,9 @@ def missing_accuracies(training: Training, metrics: Mapping[str, Any]) -> dict[s
 
 
 def _due_accuracies(training: Training, epochs: int) -> dict[str, float]:
-    """Accuracies if they are due; after the last epoch they always are."""
-    last = epochs == total_epochs(training.learner.phases)
-    return _accuracies(training) if last or epochs % training.evaluate_every == 0 else {}
+    """Accuracies if they are due; at the end of a phase they always are."""
+    ends = accumulate(phase.epochs for phase in training.learner.phases)
+    return _accuracies(training) if epochs in ends or epochs % training.evaluate_every == 0 else {}
 
 
 def _accuracies(training: Training) -> dict[str, float]:

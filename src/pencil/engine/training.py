@@ -39,7 +39,8 @@ class Training:
     before the first step of an epoch, and when it is done and before its checkpoint. What they change must be restored
     when a run resumes; see ``pencil.run.start`` and ``renewal``. Those before an epoch return how many labels of all
     ranks they changed, None if they left them alone; what those after an epoch return joins its metrics. Those
-    ``after_restore`` are called with the step of the plan to which the run went back.
+    ``after_restore`` are called with the step of the plan to which the run went back; what they return joins the
+    metrics of that epoch.
     """
 
     runtime: Runtime
@@ -64,7 +65,7 @@ class Training:
     policy: Policy | None = None
     before_epoch: list[Callable[[int], int | None]] = field(default_factory=list)
     after_epoch: list[Callable[[int], Mapping[str, Any] | None]] = field(default_factory=list)
-    after_restore: list[Callable[[int], None]] = field(default_factory=list)
+    after_restore: list[Callable[[int], Mapping[str, Any] | None]] = field(default_factory=list)
     alarms: AlarmActions | None = None
     noise_rate: tuple[float, float] | None = None
     posterior: Callable[[Tensor], Rows] | None = None

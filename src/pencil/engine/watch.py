@@ -139,7 +139,8 @@ def _without_best(decision: Decision) -> Decision:
 def _naming(decision: Continue | NextPhase | Stop, end: EpochEnd, measure: str) -> Decision:
     """Keep the checkpoint of this epoch if its labels are the best so far; release the kept one after correction."""
     corrects = end.metrics["phase"] == "correction"
-    follows = moment_at(end.phases, end.metrics["epoch"]).phase.name == "correction"
+    plan = getattr(decision, "phases", None) or end.phases
+    follows = moment_at(plan, end.metrics["epoch"]).phase.name == "correction"
     if isinstance(decision, Continue) and (corrects or follows) and _is_best(end, measure):
         return replace(decision, keep=(*decision.names, BEST))
     if BEST in end.kept and not corrects and not follows:

@@ -114,7 +114,7 @@ def fit_held_out(
     for places, some in passes():
         for part, rows in zip(in_parts(places, classes), in_parts(some, classes), strict=True):
             tally.add(fitted.posterior(rows, given[part]), given[part], known[part])
-    noise = tally.noise(fitted.map, test, total, alarm=alarm)
+    noise = replace(tally.noise(fitted.map, test, total, alarm=alarm), surest=_surest(fitted.sure))
     return replace(fitted, noise=noise if fitted.pairs is None else _with_pairs(noise, fitted.pairs))
 
 
@@ -183,6 +183,11 @@ def _with_pairs(noise: NoiseEstimate, pairs: Confirmed) -> NoiseEstimate:
 
 def _sure(found: Map, *, alarm: bool) -> float:
     return NETWORK if found.error <= UNSURE and not alarm else SURE
+
+
+def _surest(sure: float) -> float:
+    """What the surest suggestion counts as: spreading alone does not lower it if there are few classes."""
+    return SURE if sure == SURE else 1.0
 
 
 def _sample(passes: Passes, given: Tensor, trusted: Tensor, total: Total) -> tuple[Tensor, Tensor]:

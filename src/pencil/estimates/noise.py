@@ -66,6 +66,7 @@ class NoiseEstimate:
         matrix_high: (C, C) upper bounds.
         suggested_error: The share of rows whose most likely class is wrong.
         alarms: Reasons not to trust the estimate; empty if there are none.
+        surest: The largest confidence that a suggestion counts with when labels are replaced.
     """
 
     rate: Interval
@@ -75,6 +76,7 @@ class NoiseEstimate:
     matrix_high: Tensor
     suggested_error: Interval
     alarms: tuple[Alarm, ...] = ()
+    surest: float = 1.0
 
 
 class Tally:
@@ -121,6 +123,7 @@ class Tally:
             matrix_high=high.float(),
             suggested_error=_number(error),
             alarms=(_alarm(test),) if alarm else (),
+            surest=SURE if alarm else 1.0,
         )
 
 

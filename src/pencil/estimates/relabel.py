@@ -25,9 +25,15 @@ NEVER = 2.0
 
 
 class RelabelCounts:
-    """Counts of candidates by confidence, and of all rows by given class."""
+    """Counts of candidates by confidence, and of all rows by given class.
 
-    def __init__(self, num_classes: int) -> None:
+    Args:
+        num_classes: C.
+        surest: The largest confidence that counts; less than 1 if the estimates are not to be trusted.
+    """
+
+    def __init__(self, num_classes: int, surest: float = 1.0) -> None:
+        self._surest = surest
         self.rows = torch.zeros(len(EDGES), dtype=torch.long)
         self.errors = torch.zeros(len(EDGES), dtype=torch.float64)  # Σ (1 − p)
         self.variance = torch.zeros(len(EDGES), dtype=torch.float64)  # Σ p (1 − p)
@@ -37,7 +43,7 @@ class RelabelCounts:
     def add(self, given: Tensor, confidence: Tensor, candidate: Tensor) -> None:
         """Count rows: given classes (B,), confidences (B,) and whether they are candidates (B,) bool."""
         self.given += given.bincount(minlength=len(self.given))
-        given, confidence = given[candidate], confidence[candidate].float()
+        given, confidence = given[candidate], confidence[candidate].float().clamp_max(self._surest)
         bins = torch.bucketize(confidence, EDGES, right=True) - 1
         self.rows += bins.bincount(minlength=len(EDGES))
         error = (1 - confidence.double()).clamp_min(2.0**-HALVINGS)  # no label is certain

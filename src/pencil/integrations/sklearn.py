@@ -266,6 +266,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             self._config().verdict,
             ids=RowNumbers(len(place)),
             trusted=given.trusted,
+            surest=posterior.noise.surest,
         )
         assert isinstance(judged.distribution, Tensor), "the store keeps whole rows"
         self.label_distribution_ = judged.distribution.numpy()

@@ -41,6 +41,7 @@ class Estimates:
         alarms: Reasons not to trust these estimates.
         source: The features they were computed from.
         store: The kind of store of the posterior's rows.
+        surest: The largest confidence that a suggestion counts with when labels are replaced.
     """
 
     rate: Interval
@@ -51,6 +52,7 @@ class Estimates:
     alarms: list[Alarm]
     source: Source
     store: str
+    surest: Share = 1.0
 
     @classmethod
     def of(cls, noise: NoiseEstimate, source: Source, store: str) -> Estimates:
@@ -65,6 +67,7 @@ class Estimates:
             list(noise.alarms),
             source,
             store,
+            noise.surest,
         )
 
     @property

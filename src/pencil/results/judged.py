@@ -210,12 +210,13 @@ def judge_all(
     *,
     ids: Sequence[str],
     trusted: Tensor | None = None,
+    surest: float = 1.0,
 ) -> Judged:
     """Judge rows that are the whole data set, so that the rule's share holds for all of them together.
 
-    For the arguments see ``judge``.
+    For ``surest`` see ``RelabelCounts``, for the other arguments ``judge``.
     """
-    counts, best = RelabelCounts(_num_classes(distribution)), distribution.max(dim=1)
+    counts, best = RelabelCounts(_num_classes(distribution), surest), distribution.max(dim=1)
     candidate = best.indices != given
     counts.add(given, best.values, candidate if trusted is None else candidate & ~trusted)
     return judge(distribution, given, rule.thresholds(counts), ids=ids, trusted=trusted)

@@ -141,7 +141,8 @@ class LabelTable:
     @cached_property
     def thresholds(self) -> Tensor:
         """The lowest confidence (C,) at which a label of each given class is replaced; reads all rows once."""
-        counts = RelabelCounts(len(self.class_names))
+        surest = self.estimates.surest if self.recalibration is None else 1.0
+        counts = RelabelCounts(len(self.class_names), surest)
         for saved in self._saved_chunks():
             given, best = saved.given.hard, self._posterior(saved).max(dim=1)
             candidate = best.indices != given

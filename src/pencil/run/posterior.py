@@ -127,7 +127,8 @@ class PosteriorOfTraining:
 
 def can_calibrate(training: Training, *, held_out: bool) -> bool:
     """Whether there are held-out rows enough to calibrate the network's predictions; see ``PosteriorOfTraining``."""
-    rows = len(training.validation) if held_out and training.validation is not None else 0
+    validation = training.validation if held_out else None
+    rows = 0 if validation is None else int(validation.labels.unverified.sum())
     few_classes = training.learner.num_classes <= MOST_CLASSES
     return rows >= ENOUGH and few_classes and not has_vectors(training)
 

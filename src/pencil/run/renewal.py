@@ -49,9 +49,10 @@ class Renewal:
         job = self._training
         self._recall(step)
         job.before_epoch.append(self._before_epoch)
+        job.after_restore.append(self._recall)
         if self._posterior.calibrates and job.policy is not None:
             job.after_epoch.append(self._after_epoch)
-        job.after_restore.append(self._recall)
+            job.after_restore.append(lambda step: self._after_epoch(step // job.sampler.steps))
 
     def _recall(self, step: int) -> None:
         """Learn from the labels of the last phase before this step of the plan that recomputed them, if one did."""
@@ -83,7 +84,7 @@ class Renewal:
         self._training.noise_rate = None  # alarms knew an early estimate, which these labels replace
 
     def _after_epoch(self, epochs: int) -> dict[str, Any]:
-        """When backbone or the plan ends: what the policy asks of the held-out labels."""
+        """At the end of backbone or of the plan, also a restored one: what the policy asks of the held-out labels."""
         job = self._training
         if epochs not in (backbone_epochs(job.learner.phases), total_epochs(job.learner.phases)):
             return {}

@@ -60,6 +60,11 @@ class GivenLabels:
         """(N,) int64: the given class, for soft labels the likeliest."""
         return self.values if self.values.dim() == 1 else self.values.argmax(dim=1)
 
+    @property
+    def unverified(self) -> Tensor:
+        """(N,) bool, rows whose given label may be wrong."""
+        return torch.ones(len(self), dtype=torch.bool) if self.trusted is None else ~self.trusted
+
     def subset(self, indices: Tensor) -> GivenLabels:
         """The labels at these indices, renumbered from 0 in this order."""
         trusted = None if self.trusted is None else self.trusted[indices]
