@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import pencil
+from pencil.cli.settings import train_config
 from pencil.data import Text, shown
-from pencil.errors import DataError
-from pencil.frames import rows_of
+from pencil.errors import ConfigError, DataError
+from pencil.frames import _pairs, rows_of
+from pencil.presets import preset
 from pencil.run import rows_to_show
 
 QUICK = {
@@ -70,6 +72,38 @@ class Frame:
     def iter_rows(self, *, named):
         assert named
         return iter([{"a": 1, "b": [1.0, float("nan")], "c": None}])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"start.labels": "given"},
+        {"method.name": "cross_entropy"},
+        {"method": {"name": "generalized_cross_entropy", "q": 0.5}},
+        {"method.label_rate": 2.0},
+    ],
+)
+def test_settings_choose_as_those_of_the_command_line_do(tmp_path, settings):
+    path = features(tmp_path)
+    words = [f"{name}={value}" for name, value in _pairs(settings)]
+    asked = train_config(str(path), None, None, settings=tuple(words))
+    found = pencil.train(path, tmp_path / "run", settings=settings).config
+    for section in ("method", "start", "phases", "data"):
+        assert getattr(found, section) == getattr(asked, section)
+
+
+def test_all_settings_at_once_may_be_changed_by_name(tmp_path):
+    config = preset("features", str(features(tmp_path)))
+    assert pencil.train(config, tmp_path / "run", settings={"seed": 3, **QUICK}).config.seed == 3
+    with pytest.raises(ConfigError, match="embed: data is a RunConfig"):
+        pencil.train(config, tmp_path / "other", embed="minilm")
+
+
+def features(folder):
+    labels = np.arange(40) % 2
+    values = labels[:, None] + np.random.default_rng(0).normal(size=(40, 4))
+    np.savez(folder / "points.npz", X=values.astype(np.float32), y=labels)
+    return folder / "points.npz"
 
 
 def test_rows_have_plain_values():

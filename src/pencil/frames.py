@@ -17,7 +17,7 @@ from typing import Any
 from pencil.config import RunConfig, assign
 from pencil.durable import make_folder
 from pencil.engine import Listener, Policy
-from pencil.errors import DataError
+from pencil.errors import ConfigError, DataError
 from pencil.run import RunDirectory
 from pencil.run import train as train_config_of_run
 
@@ -50,24 +50,42 @@ def train(
         settings: Other settings by name, such as ``{"seed": 1, "train.batch_size": 64}``.
         policy: Decides at the end of each epoch how the run continues; see ``pencil.engine.policy``.
     """
+    named = {**(columns or {}), **({"label": label} if label else {}), **({"text": text} if text else {})}
     if isinstance(data, RunConfig):
-        return train_config_of_run(data, out, listeners, policy=policy)
+        config = _changed(data, settings or {}, embed=embed, **named)
+        return train_config_of_run(config, out, listeners, policy=policy)
     # Here, because settings that suit the data come from the command line, which the library does not import.
     from pencil.cli.settings import choose_encoder, train_config
 
-    named = {**(columns or {}), **({"label": label} if label else {}), **({"text": text} if text else {})}
     path = str(data) if isinstance(data, str | Path) else str(write_rows(data, Path(out)))
-    kind = ("data.kind=text",) if text else ()
-    config = train_config(
-        path, None, None, embed=choose_encoder(path, embed, settings=kind)[0], settings=kind
+    pairs = (
+        *([("data.kind", "text")] if text else []),
+        *((f"data.columns.{role}", name) for role, name in named.items()),
+        *_pairs(settings or {}),
     )
+    embed = choose_encoder(path, embed, settings=pairs)[0]
+    config = train_config(path, None, None, embed=embed, settings=pairs)
+    return train_config_of_run(config, out, listeners, policy=policy)
+
+
+def _changed(config: RunConfig, settings: Mapping[str, Any], **others: str | None) -> RunConfig:
+    """All settings at once, with some changed; what says how data is read is one of them already."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ConfigError(f"{given[0]}: data is a RunConfig, which holds all settings; set it there")
     table = config.table()
-    for name, value in {
-        **{f"data.columns.{role}": name for role, name in named.items()},
-        **(settings or {}),
-    }.items():
+    for name, value in _pairs(settings):
         assign(table, name, value)
-    return train_config_of_run(RunConfig.of(table), out, listeners, policy=policy)
+    return RunConfig.of(table)
+
+
+def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Settings by name; a whole section given as a mapping is taken apart."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and "." not in name:
+            yield from ((f"{name}.{inner}", each) for inner, each in value.items())
+        else:
+            yield name, value
 
 
 def write_rows(data: Any, out: Path) -> Path:

@@ -42,9 +42,11 @@ def test_predictions_are_the_models_own_in_order(finished, points):
     assert right / 30 == evaluate(finished)["accuracy"]
 
 
+@pytest.mark.filterwarnings("ignore:.*no row has a class below 1")
 def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished, points, tmp_path):
     arrays = np.load(points)
     np.savez(tmp_path / "numbered.npz", X=arrays["X"][:4], y=np.array([2, 1, 0, 1]))
+    np.savez(tmp_path / "from_1.npz", X=arrays["X"][:2], y=np.array([2, 1]))
     np.savez(
         tmp_path / "named.npz",
         X=arrays["X"][:2],
@@ -52,10 +54,11 @@ def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished
         names=np.array(["dog", "ant", "x", "y"]),
     )
     given = {}
-    for name in ("numbered", "named"):
+    for name in ("numbered", "from_1", "named"):
         chunks, names = predict(finished, FeaturesData(kind="features", path=str(tmp_path / f"{name}.npz")))
         given[name] = [names[label] for label in next(chunks).given.tolist()]
         assert names[:3] == ("cat", "żółć", "cow, small")
+    assert given.pop("from_1") == ["cow, small", "żółć"]
     assert given == {"numbered": ["cow, small", "żółć", "cat", "żółć"], "named": ["ant", "dog"]}
 
 

@@ -6,7 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pencil.cli.settings import data_section
+from pencil.cli.output import say
+from pencil.cli.settings import data_section, pairs_of
+from pencil.config import RunConfig
 from pencil.embed.finetune import NAME as FINETUNED
 from pencil.embed.finetune import pixels_of, trainable_encoder
 from pencil.errors import ConfigError
@@ -16,6 +18,8 @@ from pencil.run import RunDirectory, has_decisions
 FIRST = (
     "it needs a run on features: pencil train DATA --embed MODEL --out RUN, then --from RUN --finetune last"
 )
+OF_ROWS = ("noise", "limit", "per_class")
+"""Settings of the data that depend on which rows there are, besides the files of labels of its kind."""
 JOINED_SHARE, JOINED_LEAST = 0.3, 5
 """The share of a phase's epochs that is enough where most labels and the network are known, and the least epochs."""
 FEW_NEW, FEW_EPOCHS = 0.05, {"correction": 2, "finetune": 1}
@@ -25,7 +29,12 @@ FINETUNE_RATE, FINETUNE_EPOCHS = 0.002, 3
 
 
 def continued(
-    data: str | None, start: Path | None, finetune: str | None, **others: object
+    data: str | None,
+    start: Path | None,
+    finetune: str | None,
+    settings: tuple[str, ...] = (),
+    trusted: str | None = None,
+    **others: object,
 ) -> dict[str, Any] | None:
     """The settings that follow from ``--from`` and ``--finetune``; None without them.
 
@@ -33,6 +42,8 @@ def continued(
         data: The path of the data; that of the earlier run by default.
         start: The earlier run.
         finetune: Which layers of its pretrained network learn too.
+        settings: Those of --set, which may say how the data is read.
+        trusted: Verified labels, which would replace those of the earlier run.
         others: Options that cannot be combined with these, by name.
     """
     if start is None and finetune is None:
@@ -44,20 +55,23 @@ def continued(
             raise ConfigError(
                 f"--from and --{name} cannot be combined; the settings are those of the earlier run"
             )
-    table = _joined_table(data, start)
+    if trusted is not None and has_decisions(start):
+        raise ConfigError(
+            f"--from and --trusted {trusted} cannot be combined: {start} has verified labels, which would be "
+            "lost; decide the other rows in it (pencil review), or write all of them into one table for a new run"
+        )
+    table = _joined_table(data, start, settings)
     if finetune is not None:
         _set_finetune(table, finetune)
     return table
 
 
-def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
+def _joined_table(data: str | None, start: Path, settings: tuple[str, ...]) -> dict[str, Any]:
     """The settings of a finished run for data that has grown: its decisions stay, and fewer epochs are enough."""
     config = RunDirectory.open(start).config
     table = config.table()
-    section = data_section(data or config.data.path, like=config)
-    table["data"] = section.model_dump(mode="json", exclude_none=True) | {
-        "validation": config.data.validation
-    }
+    section = _joined_section(data or config.data.path, config, settings)
+    table["data"] = section.model_dump(mode="json", exclude_none=True)
     if has_decisions(start):
         table["data"]["trusted"] = {"path": str(start)}
     table["start"] = {**table["start"], "run": str(start)}
@@ -67,6 +81,26 @@ def _joined_table(data: str | None, start: Path) -> dict[str, Any]:
         enough = min(_joined_epochs(phase["epochs"]), few.get(phase["name"], phase["epochs"]))
         phase["epochs"] = 0 if warm else enough
     return table
+
+
+def _joined_section(path: str, config: RunConfig, settings: tuple[str, ...]) -> DataSection:
+    """The data of the earlier run at a path; what belongs to its rows stays only if the path is the same."""
+    before, own = config.table()["data"], kind_of(config.data).own
+    rows = {name: before[name] for name in (*OF_ROWS, *own) if before.get(name) is not None}
+    same = _place(path) == _place(config.data.path)
+    if rows and not same:
+        say(
+            f"{path} is other data than that of the earlier run, so {', '.join(rows)} of its data are left out"
+        )
+    kept = {"validation": before["validation"], **(rows if same else {})}
+    asked = [each for each in pairs_of(settings) if each[0].startswith("data.")]
+    return data_section(
+        path, (*((f"data.{name}", value) for name, value in kept.items()), *asked), like=config
+    )
+
+
+def _place(path: str) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 def _has_few_new_rows(section: DataSection, earlier: RunDirectory) -> bool:

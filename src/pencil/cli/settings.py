@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from pencil.presets import preset, start_from
 VARIABLE = "PENCIL_EMBED"
 """The encoder to use where --embed is not given, such as a folder on a machine without a network."""
 NONE = "none"
+Settings = tuple[str | tuple[str, Any], ...]
+"""Those of --set, ``name=value``, or names with their values."""
 SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
 """Data settings that a kind takes from another kind's preset, if it has them."""
 
@@ -33,7 +36,7 @@ def train_config(
     embed: str | None = None,
     start: str | None = None,
     base: dict[str, Any] | None = None,
-    settings: tuple[str, ...] = (),
+    settings: Settings = (),
 ) -> RunConfig:
     """Combine settings from a file, a preset or the data, then options, then --set; one error lists all mistakes.
 
@@ -45,7 +48,7 @@ def train_config(
     by_data = not any((config, preset_name, method, base))
     labels = start or (_default_start(table, settings) if by_data else None)
     if labels is not None:
-        start_from(table, labels, own_phases=bool(config or base))
+        start_from(table, labels, own=bool(config or base))
     if noise is not None:
         assign(table, "data.noise", parse_noise(noise))
     if trusted is not None:
@@ -61,7 +64,7 @@ def train_config(
 
 
 def choose_encoder(
-    data: str | None, embed: str | None, *decided: object, settings: tuple[str, ...] = ()
+    data: str | None, embed: str | None, *decided: object, settings: Settings = ()
 ) -> tuple[str | None, str | None]:
     """The encoder to use, and a line about it if the user did not choose.
 
@@ -83,14 +86,18 @@ def choose_encoder(
     return default_encoder(rows) if named is None else choose_encoder(data, named)
 
 
-def words_of(settings: tuple[str, ...]) -> set[str]:
+def words_of(settings: Settings) -> set[str]:
     """The values of --set that are strings, which may name code."""
-    values = (parse_assignment(setting)[1] for setting in settings)
-    return {value for value in values if isinstance(value, str)}
+    return {value for _, value in pairs_of(settings) if isinstance(value, str)}
+
+
+def pairs_of(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """The names of settings with their values."""
+    return (parse_assignment(each) if isinstance(each, str) else each for each in settings)
 
 
 def data_section(
-    path: str, settings: tuple[str, ...] = (), *, like: RunConfig | None = None, noise: str | None = None
+    path: str, settings: Settings = (), *, like: RunConfig | None = None, noise: str | None = None
 ) -> DataSection:
     """The section for the data at ``path``, with its kind recognised and the reading options of the run ``like``."""
     kind = _kind(path, settings)
@@ -106,8 +113,7 @@ def data_section(
         table = _preset_table(_own_preset(kind, path) or "features", kind, path)
     if noise is not None:
         table["data"]["noise"] = parse_noise(noise)
-    for setting in settings:
-        key, value = parse_assignment(setting)
+    for key, value in pairs_of(settings):
         assign(table, f"data.{key.removeprefix('data.')}", value)
     return RunConfig.of(table).data
 
@@ -135,7 +141,7 @@ def _base_table(
     config: Path | None,
     preset_name: str | None,
     embed: str | None,
-    settings: tuple[str, ...],
+    settings: Settings,
 ) -> dict[str, Any]:
     if config is not None and preset_name is not None:
         raise ConfigError("--config and --preset cannot be combined; use one of them")
@@ -159,9 +165,9 @@ def _base_table(
     return _preset_table(start, kind, data)
 
 
-def _kind(data: str, settings: tuple[str, ...]) -> Kind:
+def _kind(data: str, settings: Settings) -> Kind:
     """The kind of data that --set data.kind=NAME names, otherwise the one that is recognised."""
-    named = {key.removeprefix("data."): value for key, value in map(parse_assignment, settings)}.get("kind")
+    named = {key.removeprefix("data."): value for key, value in pairs_of(settings)}.get("kind")
     return kinds()[named] if isinstance(named, str) and named in kinds() else recognise(data)
 
 
@@ -190,9 +196,9 @@ def _embedded_table(start: str, kind: Kind, data: str, embed: str) -> dict[str, 
     return table
 
 
-def _default_start(table: dict[str, Any], settings: tuple[str, ...]) -> str | None:
+def _default_start(table: dict[str, Any], settings: Settings) -> str | None:
     """Prototypes where the inputs are features and nothing else was chosen; a baseline learns from the given labels."""
-    chosen = {parse_assignment(setting)[0] for setting in settings}
+    chosen = {name for name, _ in pairs_of(settings)}
     has_features = "embed" in table["data"] or table["data"]["kind"] == "features"
     return "prototypes" if has_features and not chosen & {"method.name", "start.labels"} else None
 
@@ -222,9 +228,8 @@ def _set_epochs(table: dict[str, Any], epochs: str) -> None:
         phase["epochs"] = int(count)
 
 
-def _apply(table: dict[str, Any], settings: tuple[str, ...]) -> None:
-    for setting in settings:
-        path, value = parse_assignment(setting)
+def _apply(table: dict[str, Any], settings: Settings) -> None:
+    for path, value in pairs_of(settings):
         if path == "method.name":
             _set_method(table, value)
         else:

@@ -97,7 +97,8 @@ def train(
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
     earlier, others = flags.pop("earlier"), {"config": config, "preset": preset_name, "embed": flags["embed"]}
-    flags["base"] = continued(data, earlier, flags.pop("finetune"), **others)
+    asked = flags["settings"], flags["trusted"]
+    flags["base"] = continued(data, earlier, flags.pop("finetune"), *asked, **others)
     flags["embed"], line = choose_encoder(
         data, flags["embed"], config, preset_name, earlier, settings=flags["settings"]
     )

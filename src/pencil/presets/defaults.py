@@ -125,20 +125,25 @@ def _held_out_and_augmented() -> dict[str, Any]:
     return {"validation": 0.1, "augment": Augment(pad=4, flip=True)}
 
 
-def start_from(table: dict[str, Any], labels: str, *, own_phases: bool = False) -> None:
+def start_from(table: dict[str, Any], labels: str, *, own: bool = False) -> None:
     """Set what labels a table of settings starts from, with PENCIL's knobs and epochs that belong to it.
 
     Args:
         table: The settings, which are changed.
         labels: ``given`` or ``prototypes``.
-        own_phases: Whether the phases are the user's and stay as they are.
+        own: Whether the settings are the user's: phases, and knobs that differ from the usual ones, stay as they are.
     """
     table["start"] = {**table.get("start", {}), "labels": labels}
-    method = table.get("method", {})
-    if KNOBS[labels].keys() <= method.keys():  # it has these knobs
-        method |= KNOBS[labels]
-        if labels == "prototypes" and not own_phases:
-            _share_epochs(table.get("phases", []))
+    method = table.setdefault("method", {"name": "pencil"})
+    if method.get("name") != "pencil":
+        return
+    has = {knob: method.get(knob, usual) for knob, usual in KNOBS["given"].items()}
+    if labels == "given":
+        method |= KNOBS["given"] if has == KNOBS["prototypes"] else {}
+        return
+    method |= KNOBS["prototypes"] if not own or has == KNOBS["given"] else {}
+    if not own:
+        _share_epochs(table.get("phases", []))
 
 
 def _share_epochs(phases: list[dict[str, Any]]) -> None:

@@ -168,6 +168,7 @@ def _numbered_like(
 
 
 def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The data's class names, or the model's if the data only numbers its classes."""
-    numbered = names == tuple(map(str, range(len(names))))
-    return known if numbered and len(names) <= len(known) else names
+    """The data's class names, or the model's if the data only numbers its classes, perhaps not from 0."""
+    numbers = {str(number): name for number, name in enumerate(known)}
+    is_numbered = not set(names) & set(known) and set(names) <= set(numbers)
+    return tuple(numbers[name] for name in names) if is_numbered else names
