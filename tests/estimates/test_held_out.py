@@ -9,6 +9,7 @@ from test_left_out import rows_of
 from torch.nn.functional import one_hot
 
 from pencil.data import RowNumbers
+from pencil.errors import DataError
 from pencil.estimates import fit_held_out, left_out_likelihood
 from pencil.estimates.held_out import WIDEST
 from pencil.estimates.relabel import RelabelCounts
@@ -250,3 +251,19 @@ def test_ranks_find_labels_as_likely_as_one_process(ranks):
     confirmed, likelihood = left_out_likelihood(*held)
     for found in several:
         assert found == (confirmed, pytest.approx(likelihood, abs=1e-4))
+
+
+def test_scores_may_be_double_and_exclude_classes(held_out, rows):
+    scores, _, labels = rows
+    plain = fit_held_out(batches(scores), labels, held_out)
+    double = fit_held_out(batches(scores.double()), labels, (held_out[0].double(), held_out[1]))
+    torch.testing.assert_close(double.posterior(scores.double(), labels), plain.posterior(scores, labels))
+    excluded = scores.masked_fill(scores < scores.topk(2).values[:, 1:], -torch.inf)
+    assert bool(
+        fit_held_out(batches(excluded), labels, held_out).posterior(excluded, labels).isfinite().all()
+    )
+
+
+def test_without_held_out_rows_there_is_nothing_to_fit(rows):
+    with pytest.raises(DataError, match="held_out: there are no rows"):
+        fit_held_out(batches(rows[0]), rows[2], (torch.zeros(0, CLASSES), torch.zeros(0, dtype=torch.long)))

@@ -2,11 +2,12 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
 
-from pencil.algorithm import cross_entropy, three_phases
+from pencil.algorithm import cross_entropy, moment_at, three_phases
 from pencil.algorithm.transition import circular_matrix, symmetric_matrix
 from pencil.config import RunConfig
 from pencil.engine import LabelLearner, Loop
@@ -222,3 +223,11 @@ def test_senseless_settings_are_refused_by_name(settings):
 def test_a_matrix_of_other_classes_is_refused():
     with pytest.raises(ValueError, match=r"transition: '3 × 3' must be 4 × 4"):
         Forward(transition=MATRIX).start_shared(4)
+
+
+def test_the_matrix_is_estimated_once():
+    phases = three_phases(1, 2, 1, learning_rate=0.1, finetune_rate=0.01)
+    begins, method = moment_at(phases, 1), Forward()
+    unknown, known = torch.zeros(3, 3), torch.eye(3)
+    assert method.survey_due(replace(begins, shared={"transition": unknown}))
+    assert not method.survey_due(replace(begins, shared={"transition": known}))

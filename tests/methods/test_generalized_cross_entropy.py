@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pencil.algorithm import cross_entropy
+from pencil.algorithm import cross_entropy, three_phases
 from pencil.methods import GeneralizedCrossEntropy
 from pencil.methods.generalized_cross_entropy import generalized_cross_entropy
 
@@ -83,3 +83,12 @@ def test_fresh_weights_give_the_truncated_loss(moment):
 def test_senseless_settings_are_refused_by_name(settings):
     with pytest.raises(ValueError, match=f"^{next(iter(settings))}: "):
         GeneralizedCrossEntropy(**settings)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "epochs", "warns"), [(0.5, 10, True), (0.5, 11, False), (None, 2, False)]
+)
+def test_a_threshold_that_is_never_used_is_told(threshold, epochs, warns):
+    phases = three_phases(2, epochs, 1, learning_rate=0.1, finetune_rate=0.01)
+    found = GeneralizedCrossEntropy(threshold=threshold, refresh=10).warnings(phases, hard=True)
+    assert ["method.threshold = 0.5 is never used" in words for words in found] == [True] * warns

@@ -95,6 +95,7 @@ def end_state(training):
     return {**training.model.state_dict(), **learner.store.state(), **learner.shared}
 
 
+@pytest.mark.filterwarnings("ignore:method.window = 10. no label will move")
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("crash_at", [11, 27], ids=lambda step: f"crash at {step}")
 def test_a_run_cut_off_resumes_bit_for_bit(blobs, make_training, tmp_path, kind, crash_at):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from pencil.algorithm import cross_entropy
+from pencil.algorithm import cross_entropy, three_phases
 from pencil.methods import JointOptimization
 from pencil.methods.joint_optimization import prior_loss
 
@@ -104,3 +104,12 @@ def test_a_prior_of_other_classes_is_refused_before_training(given):
     method = JointOptimization(prior_weight=1.0, prior=(0.5, 0.5))
     with pytest.raises(ValueError, match=r"prior: .* must have one frequency for each of 3 classes"):
         method.start_rows(given, 3)
+
+
+@pytest.mark.parametrize(("epochs", "warns"), [((3, 4, 2), True), ((5, 5, 2), False), ((3, 0, 2), False)])
+def test_a_window_that_never_fills_is_told(epochs, warns):
+    phases = three_phases(*epochs, learning_rate=0.1, finetune_rate=0.01)
+    found = JointOptimization(window=10).warnings(phases, hard=True)
+    assert [
+        words.startswith("method.window = 10: no label will move, because only 7") for words in found
+    ] == [True] * warns

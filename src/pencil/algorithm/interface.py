@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+import torch
 from torch import Tensor
 
 from pencil.algorithm.phases import Moment, Phase
@@ -103,7 +104,7 @@ class Method:
         """The rows (B, W) as training begins."""
         if width := self.row_width(num_classes):
             raise NotImplementedError(f"{self.name} has rows of {width} values but no start_rows")
-        return as_distribution(given, num_classes)[:, :0]
+        return torch.zeros(len(given), 0, device=given.device)
 
     def label_distribution(self, rows: Any, given: Tensor, num_classes: int) -> Any:
         """The belief about the true labels (B, C) that these rows hold."""

@@ -48,7 +48,16 @@ from pencil.engine.learner_checks import (
     require_shapes,
 )
 from pencil.errors import ConfigError, DataError, NotFiniteError, PlanWarning
-from pencil.stores import DenseStore, Flags, GivenLabels, Labels, RowStore, StoreChoice, rows_at_once
+from pencil.stores import (
+    DenseStore,
+    Flags,
+    GivenLabels,
+    Labels,
+    RowStore,
+    StoreChoice,
+    TopStore,
+    rows_at_once,
+)
 
 Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 """One pass over this rank's examples without training: (indices (B,), predictions (B, C)) on the CPU.
@@ -294,7 +303,11 @@ class LabelLearner:
 
     @property
     def _chunk(self) -> int:
-        return rows_at_once(self.store.row_width)
+        """Rows at a time: of cut rows and hard labels, nothing is as wide as there are classes."""
+        is_narrow = isinstance(self.store, TopStore) and self._start is None and self.given.values.dim() == 1
+        return rows_at_once(
+            self.store.row_width if is_narrow else max(self.store.row_width, self.num_classes)
+        )
 
     def _belief(self, indices: Tensor) -> Rows:
         belief: Rows = self.method.label_distribution(
@@ -320,6 +333,12 @@ def _stored(probabilities: Tensor, shape: tuple[int, int]) -> DenseStore:
     if probabilities.shape != shape:
         raise DataError(
             f"start: {tuple(probabilities.shape)} must have the shape {shape}, a row for each label"
+        )
+    bad = ~((probabilities >= 0).all(dim=1) & ((probabilities.double().sum(dim=1) - 1).abs() < 1e-2))
+    if bool(bad.any()):  # also NaN
+        raise DataError(
+            f"start: row {int(bad.int().argmax())} is not a distribution; give probabilities that sum to 1, not logits "
+            "or counts"
         )
     store = DenseStore(*shape)
     store.scatter(torch.arange(shape[0]), probabilities.float())

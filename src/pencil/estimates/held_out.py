@@ -17,11 +17,13 @@ Legend: M held-out rows of this rank, N training rows of this rank, B rows of a 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from pencil.errors import DataError
 from pencil.estimates.fit import UNKNOWN, fit_tested
 from pencil.estimates.left_out import Confirmed, compared, confirmed_matrix
 from pencil.estimates.likelihood import Evidence, Map
@@ -34,6 +36,8 @@ from pencil.estimates.whitening import Passes, Total
 WIDEST = 28.0
 """Similarities are at most 1 apart, as the test for structure expects: z = log f / 28, with f at least 1e-12."""
 START = (WIDEST, 0.0, -1.0)
+LOWEST = math.log(1e-12)
+"""Of log f: a probability of 0 excludes nothing."""
 NETWORK = 0.96
 """A network is too sure of its surest answers: with 10 % errors allowed, 12 % of the replaced labels were wrong."""
 UNSURE = 0.02
@@ -82,7 +86,7 @@ class Calibrated:
         return torch.cat(parts) if parts else torch.zeros(0, classes)
 
     def _posterior(self, scores: Tensor, given: Tensor) -> Tensor:
-        read = (self.map.weights[0] / WIDEST * scores + self.prior).log_softmax(1)
+        read = (self.map.weights[0] / WIDEST * _finite(scores) + self.prior).log_softmax(1)
         read = read.scatter_add(1, given[:, None], torch.full((len(given), 1), -self.lean))
         return less_sure((read + self.likely[:, given].T).softmax(1), given, self.sure)
 
@@ -138,10 +142,17 @@ def left_out_likelihood(
 
 def _fit(scores: Tensor, given: Tensor, total: Total) -> tuple[Evidence, Anchors, Map, bool]:
     """The held-out rows, the test for structure, one rate for all classes, and whether there is an alarm."""
+    if not float(total(torch.tensor([float(len(given))]).double())[0]):
+        raise DataError("held_out: there are no rows; hold some out of the training data")
     none = torch.zeros_like(given, dtype=torch.bool)
-    evidence = Evidence(scores / WIDEST, given, none, torch.zeros(scores.shape[1]))
+    evidence = Evidence(_finite(scores) / WIDEST, given, none, torch.zeros(scores.shape[1]))
     test, found, doubtful = fit_tested(evidence, total, start=START)
     return evidence, test, found, test.structured or doubtful
+
+
+def _finite(scores: Tensor) -> Tensor:
+    """Log f in float32, also where f is 0."""
+    return scores.float().clamp_min(LOWEST)
 
 
 def _proof(*, alarm: bool) -> float:

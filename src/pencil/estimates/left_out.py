@@ -21,7 +21,7 @@ from torch import Tensor
 from pencil.estimates.likelihood import Evidence, Map, fit_map
 from pencil.estimates.matrix import PSEUDO, WholeMatrix, matrix_of, whole_matrix
 from pencil.estimates.noise import WIDTH, bounds
-from pencil.estimates.rows import content, is_sampled, mean_and_error, stride_of
+from pencil.estimates.rows import SAMPLED, content, is_sampled, mean_and_error, stride_of
 from pencil.estimates.whitening import Total
 
 PARTS = 10
@@ -73,7 +73,7 @@ class Confirmed(NamedTuple):
 def compared(evidence: Evidence, plain: Map, total: Total) -> Comparison | None:
     """Compare the matrix with one rate; None if there are few rows. See ``confirmed_matrix``."""
     rows, classes = _some(evidence, total), len(evidence.prior)
-    if float(total(torch.tensor([float(len(rows.given))]).double())[0]) < PSEUDO * classes:
+    if float(total(torch.tensor([float(len(evidence.given))]).double())[0]) < PSEUDO * classes:
         return None
     parts = part_of(rows.similarities)
     found = torch.zeros(2, len(rows.given), dtype=torch.float64)
@@ -172,8 +172,8 @@ def _joint(found: WholeMatrix, rows: Evidence) -> Tensor:
 
 
 def _some(evidence: Evidence, total: Total) -> Evidence:
-    """All rows; with very many, some of them."""
-    stride = stride_of(len(evidence.given), total)
+    """All rows; with very many, some of them, but enough for every class."""
+    stride = stride_of(len(evidence.given), total, most=max(SAMPLED, int(PSEUDO * len(evidence.prior))))
     return _rows(evidence, is_sampled(torch.arange(len(evidence.given)), stride))
 
 

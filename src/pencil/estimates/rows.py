@@ -121,10 +121,10 @@ def in_parts(values: Tensor, classes: int) -> Iterator[Tensor]:
     return iter(values.split(max(1, CELLS // classes)))
 
 
-def stride_of(rows: int, total: Total) -> int:
-    """One of how many rows to take, so that about 10,000 rows of all ranks at most are a sample."""
+def stride_of(rows: int, total: Total, most: int = SAMPLED) -> int:
+    """One of how many rows to take, so that about ``most`` rows of all ranks at most are a sample."""
     everywhere = float(total(torch.tensor([rows], dtype=torch.float64))[0])
-    return max(1, -(-int(everywhere) // SAMPLED))
+    return max(1, -(-int(everywhere) // most))
 
 
 def is_sampled(places: Tensor, stride: int) -> Tensor:

@@ -117,8 +117,10 @@ class Forward(Method):
         return {"transition": torch.tensor(self.transition)}
 
     def survey_due(self, moment: Moment) -> bool:
-        """As the correction phase begins."""
-        return self.transition == "estimated" and moment.phase.name == "correction" and moment.elapsed == 0
+        """As the first correction phase begins: later on the network has learned through T̂."""
+        begins = moment.phase.name == "correction" and moment.elapsed == 0
+        known = any(bool(matrix.any()) for matrix in moment.shared.values())
+        return self.transition == "estimated" and begins and not known
 
     def survey(self, survey: Survey, shared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """T̂ from the network's predictions for all examples."""

@@ -9,6 +9,7 @@ chooses it anew every few epochs and trains on w L_q + (1 - w) L_q(k) in between
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm import Method, Moment, Step
+from pencil.algorithm import Method, Moment, Phase, Step
 from pencil.algorithm.checks import require
 
 LEAST = 1e-6
@@ -60,6 +61,16 @@ class GeneralizedCrossEntropy(Method):
             self.threshold is None or 0 < self.threshold < 1, "threshold", self.threshold, "must be in (0, 1)"
         )
         require(self.refresh >= 1, "refresh", self.refresh, "must be at least 1 epoch")
+
+    def warnings(self, phases: Sequence[Phase], *, hard: bool) -> Sequence[str]:
+        """Why the threshold is never used."""
+        longest = max((phase.epochs for phase in phases if phase.name == "correction"), default=0)
+        if self.threshold is None or longest > self.refresh:
+            return ()
+        return (
+            f"method.threshold = {self.threshold} is never used: weights are chosen every {self.refresh} epochs of "
+            f"correction, and the longest correction phase has {longest}; set method.refresh to fewer epochs",
+        )
 
     def row_width(self, num_classes: int) -> int:
         """One weight, or nothing."""

@@ -11,6 +11,7 @@ KL(y || f) and the cross entropy with y differ by the entropy of y, which no wei
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pencil.algorithm import Method, Moment, Step, as_distribution, cross_entropy, entropy_loss
+from pencil.algorithm import Method, Moment, Phase, Step, as_distribution, cross_entropy, entropy_loss
 from pencil.algorithm.checks import require, require_amounts
 
 LabelKind = Literal["soft", "hard"]
@@ -65,6 +66,20 @@ class JointOptimization(Method):
         if self.prior is not None:
             sums_to_one = all(share >= 0 for share in self.prior) and abs(sum(self.prior) - 1) < 1e-4
             require(sums_to_one, "prior", self.prior, "must be frequencies that sum to 1")
+
+    def warnings(self, phases: Sequence[Phase], *, hard: bool) -> Sequence[str]:
+        """Why no label ever moves."""
+        epochs = {
+            name: sum(each.epochs for each in phases if each.name == name)
+            for name in ("backbone", "correction")
+        }
+        before = sum(epochs.values())
+        if not epochs["correction"] or before >= self.window:
+            return ()
+        return (
+            f"method.window = {self.window}: no label will move, because only {before} epochs come before finetune; "
+            "set it to fewer epochs",
+        )
 
     def row_width(self, num_classes: int) -> int:
         """The label and the remembered predictions."""

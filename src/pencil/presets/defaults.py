@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pencil.algorithm import CosineSchedule, Pencil, Phase, three_phases
 from pencil.config import RunConfig
@@ -23,6 +24,7 @@ from pencil.kinds import (
     TextData,
     kind_of,
 )
+from pencil.methods import BuiltIn
 
 ImagesSection = TypeVar("ImagesSection", ImagesData, ShardsData)
 
@@ -134,8 +136,8 @@ def start_from(table: dict[str, Any], labels: str, *, own: bool = False) -> None
         own: Whether the settings are the user's: phases, and knobs that differ from the usual ones, stay as they are.
     """
     table["start"] = {**table.get("start", {}), "labels": labels}
-    method = table.setdefault("method", {"name": "pencil"})
-    if method.get("name") != "pencil":
+    method = table.setdefault("method", {"name": Pencil.name})
+    if not _has_knobs(str(method.get("name"))):
         return
     has = {knob: method.get(knob, usual) for knob, usual in KNOBS["given"].items()}
     if labels == "given":
@@ -144,6 +146,12 @@ def start_from(table: dict[str, Any], labels: str, *, own: bool = False) -> None
     method |= KNOBS["prototypes"] if not own or has == KNOBS["given"] else {}
     if not own:
         _share_epochs(table.get("phases", []))
+
+
+def _has_knobs(name: str) -> bool:
+    """Whether the method of this name has the knobs that depend on what training starts from."""
+    kinds = [kind for kind in get_args(BuiltIn) if kind.name == name]
+    return any(KNOBS["given"].keys() <= {field.name for field in fields(kind)} for kind in kinds)
 
 
 def _share_epochs(phases: list[dict[str, Any]]) -> None:

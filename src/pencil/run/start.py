@@ -131,6 +131,8 @@ class StartOfTraining:
                 f"labels start from class prototypes, {rounds} round{'s' * (rounds > 1)}: {of_all:,} of "
                 f"{job.sampler.num_rows:,} differ from the given ones"
             )
+            if job.learner.given.values.dim() == 2:
+                words += "; of votes and soft labels they use the likeliest class alone, --start given uses all of them"
             job.events.emit("data", 0, words=words)
 
     def _write_expert(self, found: Start) -> None:
