@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import Subset, TensorDataset
 
 from pencil import LabelLearner, Pencil, three_phases
 from pencil.errors import ConfigError, DataError
@@ -107,6 +108,25 @@ def test_rows_held_out_keep_their_labels_and_score(given):
     assert {"valid_acc", "valid_loss", "train_loss"} <= set(net.history[-1])
 
 
+@pytest.mark.parametrize("split", [None, ValidSplit(5, stratified=True)])
+def test_rows_of_a_subset_are_numbered_as_its_labels_are(given, split):
+    values, noisy, _ = given
+    chosen = np.random.default_rng(0).permutation(len(noisy))[:150]
+    whole = TensorDataset(torch.from_numpy(values), torch.from_numpy(noisy))
+    nets = [small_net(train_split=split) for _ in range(2)]
+    for net, inputs in zip(nets, (values[chosen], Subset(whole, chosen.tolist())), strict=True):
+        torch.manual_seed(1)
+        net.fit(inputs, noisy[chosen])
+    assert torch.equal(*(net.learner_.label_distribution(torch.arange(150)) for net in nets))
+
+
+def test_labels_of_the_whole_data_set_do_not_fit_a_subset(given):
+    values, noisy, _ = given
+    whole = TensorDataset(torch.from_numpy(values), torch.from_numpy(noisy))
+    with pytest.raises(DataError, match="y: has 200 labels, X 50 rows"):
+        small_net().fit(Subset(whole, range(100, 150)), noisy)
+
+
 def test_a_clone_is_alike_and_a_second_fit_begins_anew(given):
     values, noisy, _ = given
     first, second = small_net().fit(values, noisy), clone(small_net())
@@ -130,9 +150,7 @@ def test_what_cannot_be_done_is_said(given):
     with pytest.raises(DataError, match="call fit first"):
         _ = small_net().initialize().learner_
     with pytest.raises(DataError, match="y: is None"):
-        small_net().fit(
-            torch.utils.data.TensorDataset(torch.from_numpy(values), torch.from_numpy(noisy)), None
-        )
+        small_net().fit(TensorDataset(torch.from_numpy(values), torch.from_numpy(noisy)), None)
 
 
 def test_the_learner_is_pencils_own(given):

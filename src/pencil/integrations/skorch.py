@@ -89,6 +89,7 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
         """Train what is left of the plan, or ``epochs``."""
         if y is None:
             raise DataError("y: is None; give the noisy labels (N,), also where X is a Dataset")
+        _require_labels(X, y)
         self._begin(y)
         require_fit(self.learner_, X, epochs=None, processes=1)
         self._all_inputs = X
@@ -99,7 +100,7 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, Any]:
         """skorch's; a training item also has its row number."""
         train, valid = super().get_split_datasets(X, y, **fit_params)
-        return WithIndices(train), valid
+        return WithIndices(train, X), valid
 
     def run_single_epoch(
         self, iterator: Any, training: bool, prefix: str, step_fn: Any, **fit_params: Any
@@ -176,11 +177,11 @@ class Labels(nn.Module):
 
 
 class WithIndices(Dataset[Any]):
-    """Items (inputs, label, index), where the index is the row number in the whole data set, also of a subset."""
+    """Items (inputs, label, index), where the index is the row number in ``whole``, also of a subset of it."""
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: Any, whole: Any) -> None:
         self.items = items
-        self.indices = items.indices if isinstance(items, Subset) else range(len(items))
+        self.indices = _rows(items, whole)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -188,3 +189,18 @@ class WithIndices(Dataset[Any]):
     def __getitem__(self, index: int) -> tuple[Any, Any, int]:
         inputs, label = self.items[index]
         return inputs, label, int(self.indices[index])
+
+
+def _rows(items: Any, whole: Any) -> Any:
+    """The row numbers in ``whole``, which may be a subset of something larger itself: then its own rows count."""
+    if items is whole or not isinstance(items, Subset):
+        return range(len(items))
+    return np.asarray(_rows(items.dataset, whole))[np.asarray(items.indices, dtype=np.int64)]
+
+
+def _require_labels(X: Any, y: Any) -> None:
+    """Refuse a data set with another number of rows than labels; skorch itself checks arrays."""
+    if skorch.utils.is_dataset(X) and len(X) != len(y):
+        raise DataError(
+            f"y: has {len(y):,} labels, X {len(X):,} rows; give the label of each row of X, in its order"
+        )
