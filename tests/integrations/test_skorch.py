@@ -137,6 +137,22 @@ def test_a_clone_is_alike_and_a_second_fit_begins_anew(given):
     assert torch.equal(*(net.learner_.label_distribution(rows) for net in (first, second)))
 
 
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_net_goes_on_with_its_own_labels_only(given, warm_start):
+    values, noisy, _ = given
+    net = small_net(warm_start=warm_start).initialize().partial_fit(values, noisy, epochs=1)
+    go_on = net.fit if warm_start else net.partial_fit
+    other = noisy.copy()
+    other[7] = (noisy[7] + 1) % 4
+    with pytest.raises(
+        DataError, match=rf"y: .*row 7 was {noisy[7]} and is {other[7]}\); .*warm_start=False"
+    ):
+        go_on(values, other, epochs=1)
+    with pytest.raises(DataError, match=r"they had the shape \(200,\) and have \(100,\)"):
+        go_on(values[:100], noisy[:100], epochs=1)
+    assert len(go_on(values, noisy, epochs=1).history) == 2
+
+
 def test_the_learning_rate_may_be_skorchs(given):
     values, noisy, _ = given
     net = small_net(phase_rate=False, lr=0.125).fit(values, noisy)

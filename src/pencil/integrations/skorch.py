@@ -5,7 +5,8 @@
     net.predict(new_X), net.learner_.labels()
 
 The phases set how many epochs ``fit`` trains and the learning rate. skorch treats the labels as one more module:
-``save_params``, ``load_params`` and Checkpoint take ``f_labels``, and ``partial_fit`` continues from a checkpoint.
+``save_params``, ``load_params`` and Checkpoint take ``f_labels``, and ``partial_fit`` continues from a checkpoint, with
+the same rows and labels.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from pencil.integrations.beside import (
     survey_rows,
 )
 from pencil.methods import Method
+from pencil.stores import GivenLabels
 
 skorch = need("skorch", extra="skorch", purpose="learn labels in skorch")
 NeuralNetClassifier: Any = skorch.NeuralNetClassifier
@@ -123,9 +125,11 @@ class LabelNet(NeuralNetClassifier):  # type: ignore[misc]  # a base that mypy d
         return step
 
     def _begin(self, y: Any) -> None:
-        if self.labels_.learner is None:
-            given = torch.as_tensor(np.asarray(y))
+        given, learner = torch.as_tensor(np.asarray(y)), self.labels_.learner
+        if learner is None:
             self.labels_.begin(LabelLearner(self.method, given, self.phases, num_classes=self.num_classes))
+        else:
+            _require_same(learner.given.values, GivenLabels.of(given).values)
 
     def _timed(self, iterator: Any) -> Iterator[Any]:
         """(inputs, labels) as skorch expects them; sets the learner's clock before each."""
@@ -204,3 +208,18 @@ def _require_labels(X: Any, y: Any) -> None:
         raise DataError(
             f"y: has {len(y):,} labels, X {len(X):,} rows; give the label of each row of X, in its order"
         )
+
+
+def _require_same(before: Tensor, now: Tensor) -> None:
+    """Refuse other labels than those that the learner began with: it would go on with its own."""
+    if before.shape == now.shape and torch.equal(before, now):
+        return
+    if before.shape == now.shape:
+        row = int((before != now).reshape(len(now), -1).any(dim=1).nonzero()[0])
+        found = f"row {row} was {before[row].tolist()} and is {now[row].tolist()}"
+    else:
+        found = f"they had the shape {tuple(before.shape)} and have {tuple(now.shape)}"
+    raise DataError(
+        f"y: not the labels that this net has begun with ({found}); continue with the same rows and labels, or begin "
+        "anew: fit with warm_start=False"
+    )
