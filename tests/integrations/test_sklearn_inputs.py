@@ -66,8 +66,27 @@ def test_a_data_frame_with_categories_and_gaps():
 
 def test_a_hugging_face_data_set_is_a_frame():
     datasets = pytest.importorskip("datasets")
-    rows = datasets.Dataset.from_dict({"town": ["Oslo", "Lima"] * 20, "age": list(range(40))})
+    rows = datasets.Dataset.from_dict({"town": ["Oslo", "Lima"] * 20, "age": list(range(30, 70))})
     assert (few().fit(rows, LABELS).predict(rows) == LABELS).all()
+
+
+def test_columns_that_are_not_used_are_said_once():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"town": ["Oslo", "Lima"] * 20, "note": TEXTS, "number": range(40), "one": 1})
+    with pytest.warns(
+        UserWarning,
+        match=r"^X: 2 features: .*not used: note \(.+\), number \(row numbers\), one \(constant\);",
+    ) as said:
+        classifier = few().fit(frame, LABELS)
+    assert said[0].filename == __file__
+    classifier.predict(frame)
+
+
+def test_two_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["Oslo", 3, 4], ["Lima", 5, 6]] * 20, columns=["town", "age", "age"])
+    with pytest.raises(InputError, match="X: has more than one column 'age'; rename or remove all but one"):
+        few().fit(frame, LABELS)
 
 
 def test_a_frame_with_nothing_but_texts_is_refused_with_the_remedy():

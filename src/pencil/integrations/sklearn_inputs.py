@@ -6,6 +6,7 @@ N: rows. D: features.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.data import Text
-from pencil.data.encoding import ColumnEncoding, encode, fit
+from pencil.data.encoding import ColumnEncoding, encode, fit, words
 from pencil.embed.ngrams import NGrams
 from pencil.imports import need
 from pencil.integrations.sklearn_checks import InputError
@@ -28,13 +29,21 @@ Transform = Callable[[Any], Any]
 
 
 def fit_transform(X: Any) -> Transform | None:
-    """How to turn inputs into an array, from those to train on; None for arrays and sparse matrices."""
+    """How to turn inputs into an array, from those to train on; None for arrays and sparse matrices.
+
+    Warns of columns that are not used.
+    """
     if _are_texts(X):
         return encode_texts
     columns = _columns(X)
     if columns is None or not any(map(_needs_encoding, columns.values())):
         return None
-    return FrameEncoding(fit(list(columns), _blocks(columns)))
+    found = fit(list(columns), _blocks(columns))
+    if (
+        0 < sum(bool(each.ignored) for each in found) < len(found)
+    ):  # with nothing left, encoding raises an error
+        warnings.warn(f"X: {words(found)}; leave those out, or turn them into numbers before", stacklevel=3)
+    return FrameEncoding(found)
 
 
 def encode_texts(X: Any) -> NDArray[np.float32]:
@@ -114,6 +123,9 @@ def _columns(X: Any) -> Mapping[str, Sequence[Any]] | None:
         return {name: X[name] for name in X.column_names}
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return None
+    twice = [name for name, count in Counter(map(str, X.columns)).items() if count > 1]
+    if twice:
+        raise InputError(f"X: has more than one column {twice[0]!r}; rename or remove all but one")
     return {str(name): list(X[name]) for name in X.columns}
 
 
