@@ -1,10 +1,11 @@
 """Keys of content: equal for equal rows alone, and the same whether a row is fetched alone or among others."""
 
 import hashlib
+from dataclasses import dataclass
 
 import torch
 
-from pencil.data import TensorInputs, known_keys, row_keys
+from pencil.data import Image, Record, TensorInputs, Text, known_keys, row_keys
 from pencil.data.inputs import SubsetInputs, content
 
 
@@ -23,6 +24,35 @@ def test_a_key_is_the_checksum_of_a_rows_content(monkeypatch):
     inputs = SubsetInputs(TensorInputs(torch.arange(40.0).half().reshape(10, 4)), torch.tensor([9, 2, 2, 5]))
     wanted = [hashlib.blake2b(content(inputs, row), digest_size=8).digest() for row in range(4)]
     assert row_keys(inputs).numpy().tobytes() == b"".join(wanted)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Rows that all have the same values, and are shown as they are."""
+
+    rows: list
+
+    def __len__(self):
+        return len(self.rows)
+
+    def fetch(self, indices):
+        return torch.zeros(len(indices), 2)
+
+    def shown(self, index):
+        return self.rows[index]
+
+
+def test_rows_that_look_different_have_different_keys():
+    long = torch.zeros(5000)  # printed, most of it is left out
+    other = long.clone()
+    other[2500] = 1
+    records = [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"b": 1, "c": 2}, {"a": long}, {"a": other}]
+    images = torch.arange(24, dtype=torch.uint8).reshape(2, 3, 2, 2)
+    rows = [*map(Text, ("word", "words")), *map(Record, records), *map(Image, images), None]
+    keys = row_keys(Seen(rows + rows))
+    assert len(keys.unique()) == len(rows)
+    assert torch.equal(*keys.chunk(2))
+    assert torch.equal(row_keys(Seen([rows[-2]])), row_keys(TensorInputs(images[1:])))
 
 
 def test_keys_are_known_for_inputs_in_memory_alone():

@@ -49,7 +49,8 @@ class Inputs(Protocol):
 
     * ``shown(index)`` returns what people see of a row, an ``Image``, ``Text`` or ``Record``. Without it, inputs that
       look like images are shown as they are.
-    * ``content(index)`` returns the bytes that a row is made of, such as those of its file.
+    * ``content(index)`` returns the bytes that a row is made of, such as those of its file: all that ``shown`` depends
+      on. Without it, what ``shown`` returns is taken.
     * ``is_text`` is True where rows are texts, which have no tensors unless ``data.embed`` makes some.
     * ``blocks`` says which rows are stored together, such as those of one shard.
     * ``checksum`` identifies the contents without reading them.
@@ -134,14 +135,35 @@ def shown(inputs: Inputs, index: int) -> Shown | None:
 
 
 def content(inputs: Inputs, index: int) -> bytes:
-    """The bytes that a row is made of: those of its file or text if the inputs offer them, otherwise of its values."""
+    """The bytes that a row is made of: what the inputs offer as such, else what they show of it, else its values.
+
+    Features are kept by these bytes, and an encoder gets what is shown: two rows that look different must differ here.
+    """
     if isinstance(inputs, SubsetInputs):
         return content(inputs.base, int(inputs.indices[index]))
     if hasattr(inputs, "content"):
         found: bytes = inputs.content(index)
         return found
-    values = inputs.fetch(torch.tensor([index]))[0].contiguous()
-    return content_head(values) + values.flatten().view(torch.uint8).numpy().tobytes()
+    seen: Shown | None = inputs.shown(index) if hasattr(inputs, "shown") else None
+    return _tensor_content(inputs.fetch(torch.tensor([index]))[0]) if seen is None else _shown_content(seen)
+
+
+def _shown_content(seen: Shown) -> bytes:
+    match seen:
+        case Image(pixels):
+            return _tensor_content(pixels)
+        case Text(text):
+            return text.encode("utf-8", "surrogatepass")
+        case Record(fields):  # the text of a large array or tensor leaves out most of its numbers
+            plain = {
+                name: value.tolist() if hasattr(value, "tolist") else value for name, value in fields.items()
+            }
+            return repr(plain).encode("utf-8", "surrogatepass")
+
+
+def _tensor_content(values: Tensor) -> bytes:
+    plain = values.contiguous()
+    return content_head(plain) + plain.flatten().view(torch.uint8).numpy().tobytes()
 
 
 def content_head(values: Tensor) -> bytes:

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from pencil.data import Record, read_records, read_records_alone, shown
+from pencil.data import Record, read_records, read_records_alone, row_keys, shown
 from pencil.data.encoding import ColumnEncoding
 from pencil.data.readers.records import fit_records
 from pencil.errors import DataError
@@ -60,6 +60,13 @@ def test_other_formats_have_the_same_rows(write, tmp_path):
 def test_a_changed_cell_changes_the_checksum(write):
     before = read_records(write(TABLE)).train.inputs.base.checksum
     assert read_records(write(TABLE.replace("30", "31"))).train.inputs.base.checksum != before
+
+
+def test_a_row_is_made_of_its_columns_and_cells(write):
+    tables = [TABLE, TABLE.replace("Age;town", "town;Age"), TABLE.replace("Lima", "Bonn")]
+    before, renamed, changed = (row_keys(read_records(write(table)).train.inputs) for table in tables)
+    assert (before == renamed).tolist() == [False, False, False]
+    assert (before == changed).tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize(

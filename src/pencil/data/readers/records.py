@@ -63,8 +63,8 @@ class RecordInputs:
         return Record(dict(zip(self.names, self.rows[index].split(_BETWEEN), strict=True)))
 
     def content(self, index: int) -> bytes:
-        """The cells of a row as UTF-8."""
-        text: str = self.rows[index]
+        """The columns and the cells of a row as UTF-8."""
+        text = f"{self.names}{_BETWEEN}{self.rows[index]}"
         return text.encode("utf-8", "surrogatepass")
 
     @property
