@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,10 @@ def _plain(row: Shown) -> Any:
 
 
 def _mark(path: str, function: Callable[..., Any]) -> str:
-    """A checksum of the path and of the file that the function is written in."""
-    source = inspect.getsourcefile(inspect.unwrap(function)) if inspect.isroutine(function) else None
+    """A checksum of the path and of the file that the function is written in; of an object, that of its module."""
+    if inspect.isroutine(function):
+        source = inspect.getsourcefile(inspect.unwrap(function))
+    else:  # an instance with __call__, a functools.partial
+        source = getattr(sys.modules[path.partition(":")[0]], "__file__", None)
     text = Path(source).read_bytes() if source is not None else b""
     return hashlib.blake2b(path.encode() + b"\0" + text, digest_size=16).hexdigest()
