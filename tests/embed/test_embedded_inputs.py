@@ -61,6 +61,25 @@ def test_another_mark_has_features_of_its_own():
     assert len(other.seen) == 8
 
 
+def test_an_encoder_that_is_not_cached_leaves_nothing_and_its_features_are_the_content(tmp_path):
+    pixels, found = images(8), []
+    for brightness in (0, 0, 1):
+
+        class Lit(Means):
+            cached = False
+
+            def encode(self, rows, brightness=brightness):
+                return super().encode(rows) + brightness
+
+        encoder = Lit()
+        found.append(embedded(TensorInputs(pixels), encoder))
+        assert len(encoder.seen) == 8
+    assert torch.equal(found[2].values, pixels.float().mean(dim=(2, 3)) + 1)
+    assert torch.equal(found[0].keys, found[1].keys)
+    assert not (found[0].keys == found[2].keys).any()
+    assert not (tmp_path / "cache").exists()
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_ranks_divide_the_rows_and_encode_what_they_do_not_share(monkeypatch, tmp_path, shared):
     pixels, encoders, found = images(41), [Means() for _ in range(3)], []

@@ -4,10 +4,13 @@ import sys
 
 import pytest
 
-from pencil.embed import open_encoder
+from pencil.data.packed import PackedTexts
+from pencil.data.readers.texts import TextInputs
+from pencil.embed import embedded, open_encoder
 
 CODE = """
 import functools
+import os
 
 import torch
 
@@ -25,7 +28,14 @@ class Encoder:
 
 thing = Encoder()
 partial = functools.partial(encode, scale=SCALE)
-for each in (encode, partial):
+
+
+def size_of(paths):
+    return torch.tensor([[float(os.path.getsize(path))] for path in paths])
+
+
+size_of.cache = False
+for each in (encode, partial, size_of):
     each.size, each.takes = 1, "texts"
 """
 
@@ -50,3 +60,14 @@ def test_a_changed_file_is_another_encoder(write, name):
         write(scale)
         marks.append(open_encoder(f"encoder_of_mine:{name}").mark)
     assert marks[0] == marks[2] != marks[1]
+
+
+def test_a_function_that_reads_files_is_not_cached(write, tmp_path, monkeypatch):
+    monkeypatch.setenv("PENCIL_CACHE", str(tmp_path / "cache"))
+    write("2.0")
+    sound, rows = tmp_path / "sound.wav", TextInputs(PackedTexts([str(tmp_path / "sound.wav")]))
+    found = []
+    for content in (b"a", b"abc"):
+        sound.write_bytes(content)
+        found.append(embedded(rows, open_encoder("encoder_of_mine:size_of")).values.item())
+    assert found == [1, 3]

@@ -14,7 +14,10 @@ Kind = Literal["images", "texts", "records"]
 
 
 class Encoder(Protocol):
-    """A frozen function from examples to features."""
+    """A frozen function from examples to features.
+
+    An encoder may have ``cached = False``: a row's features depend on more than its content, and are not kept.
+    """
 
     @property
     def name(self) -> str:

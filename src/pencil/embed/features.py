@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
 
-from pencil.data import Inputs, Shown, row_keys, shown
+from pencil.data import Inputs, Shown, TensorInputs, row_keys, shown
 from pencil.embed.cache import FeatureCache
 from pencil.embed.encode import encode_rows
 from pencil.embed.encoder import Encoder
@@ -28,7 +31,7 @@ class EmbeddedInputs:
     Attributes:
         values: (N, D) the features.
         base: The original inputs, for people to look at.
-        keys: (N,) the keys of the rows' content.
+        keys: (N,) the keys of the rows' content; of their features where the encoder is not cached.
     """
 
     values: Tensor
@@ -64,14 +67,25 @@ def embedded(
     Each rank encodes its share of the rows that are not in the cache. What is still missing afterwards, because the
     ranks do not share the cache's folder, each rank encodes itself.
     """
-    ranks = ranks or Ranks()
-    cache, keys = FeatureCache.of(encoder.mark, encoder.size), row_keys(inputs)
-    missing = _missing(cache, keys)
-    fill(cache, inputs, encoder, keys, missing[ranks.rank :: ranks.world_size], progress)
-    ranks.wait()
-    if len(missing):
-        fill(cache, inputs, encoder, keys, _missing(cache, keys), progress)
-    return EmbeddedInputs(cache.read(keys)[0], inputs, keys)
+    ranks, keys, cached = ranks or Ranks(), row_keys(inputs), getattr(encoder, "cached", True)
+    with _cache_of(encoder, cached) as cache:
+        missing = _missing(cache, keys)
+        fill(cache, inputs, encoder, keys, missing[ranks.rank :: ranks.world_size], progress)
+        ranks.wait()
+        if len(missing):
+            fill(cache, inputs, encoder, keys, _missing(cache, keys), progress)
+        values = cache.read(keys)[0]
+    return EmbeddedInputs(values, inputs, keys if cached else row_keys(TensorInputs(values)))
+
+
+@contextmanager
+def _cache_of(encoder: Encoder, cached: bool) -> Iterator[FeatureCache]:
+    """The user's cache for this encoder, or one for this time alone."""
+    if cached:
+        yield FeatureCache.of(encoder.mark, encoder.size)
+        return
+    with TemporaryDirectory(prefix="pencil-") as folder:
+        yield FeatureCache(Path(folder), encoder.size)
 
 
 def fill(

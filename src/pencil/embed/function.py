@@ -24,17 +24,24 @@ FIELD = "data.embed"
 
 @dataclass(frozen=True)
 class FunctionEncoder:
-    """Calls a function with a list of PIL images, strings or dictionaries; it returns features (B, D)."""
+    """Calls a function with a list of PIL images, strings or dictionaries; it returns features (B, D).
+
+    ``cached`` is False for a function that reads more than it is given, such as files that the texts name.
+    """
 
     name: str
     function: Callable[[list[Any]], Any]
     mark: str
     size: int
     takes: Kind = "images"
+    cached: bool = True
 
     @classmethod
     def open(cls, path: str) -> FunctionEncoder:
-        """Import the function. Its attribute ``size`` is D, ``takes`` is "images", "texts" or "records"."""
+        """Import the function.
+
+        Its attribute ``size`` is D, ``takes`` is "images", "texts" or "records", ``cache = False`` sets ``cached``.
+        """
         function = import_object(path, field=FIELD)
         size: Any = getattr(function, "size", None)
         takes: Any = getattr(function, "takes", "images")
@@ -43,7 +50,8 @@ class FunctionEncoder:
                 f"{FIELD}: {path} must be a function with an attribute size, the number of features it returns "
                 "(function.size = 384), and takes, which is 'images', 'texts' or 'records'"
             )
-        return cls(path, function, _mark(path, function), size, takes)
+        cached = getattr(function, "cache", True) is not False  # others use this name for caches of their own
+        return cls(path, function, _mark(path, function), size, takes, cached)
 
     def encode(self, rows: Sequence[Shown]) -> Tensor:
         """What the function returns, as float32."""
