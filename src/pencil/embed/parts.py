@@ -7,8 +7,10 @@ one. They share nothing but the folder: rank 0 waits until all parts are there, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +20,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pencil.data import Examples, Unlabelled, span
-from pencil.data.fingerprint import fingerprint
+from pencil.data import Examples, Unlabelled, content, span
+from pencil.data.fingerprint import CONTENTS, fingerprint
 from pencil.durable import make_folder, replacing, write_text
 from pencil.embed.encode import BATCH, encode_rows, encoded
 from pencil.embed.encoder import Encoder
@@ -111,7 +113,7 @@ class Output(ABC):
             "features": self.encoder.size,
             "part_rows": self.part_rows,
             "data": {
-                split: fingerprint(rows) if isinstance(rows, Examples) else {"rows": len(rows)}
+                split: fingerprint(rows) if isinstance(rows, Examples) else _mark(rows)
                 for split, rows in self.splits.items()
             },
         }
@@ -152,6 +154,18 @@ def join_parts(output: Output, waiting: Callable[[int], None] = lambda _: None) 
         waiting(len(missing))
         time.sleep(POLL_SECONDS)
     return output.finish()
+
+
+def _mark(rows: Unlabelled) -> dict[str, int]:
+    """Identifies rows without labels: all ids, as no label shows that rows have moved, and a sample of contents."""
+    ids = 0
+    for name in rows.ids:
+        ids = zlib.crc32(name.encode("utf-8", "surrogatepass") + b"\0", ids)
+    contents = getattr(rows.inputs, "checksum", None)
+    if contents is None:
+        sample = range(0, len(rows), max(len(rows) // CONTENTS, 1))
+        contents = zlib.crc32(b"".join(hashlib.blake2b(content(rows.inputs, row)).digest() for row in sample))
+    return {"rows": len(rows), "ids": ids, "contents": contents}
 
 
 def _begin(output: Output, rank: int) -> None:
