@@ -75,7 +75,9 @@ class LabelMixin:
         self.phase_rate = phase_rate
         self.survey = survey
         super().__init__(*args, **rest)
-        self.loss_is_scaled_for_ga = False  # ours is the mean of a batch
+        # Ours is the mean of a batch: the Trainer must divide it by the steps that are accumulated.
+        self.loss_is_scaled_for_ga = False
+        self.model_accepts_loss_kwargs = False  # what decides in earlier versions of transformers
         self.add_callback(_Timer(self))  # type: ignore[attr-defined]  # here and below: Trainer's own
 
     def compute_loss(
