@@ -115,6 +115,22 @@ def test_a_json_file_beside_it_has_size_and_statistics(network, tmp_path):
         open_encoder(name)
 
 
+@pytest.mark.parametrize("place", ["net.onnx.data", "weights.bin", "w" * 200, None])
+def test_weights_in_files_of_their_own_are_part_of_the_mark(network, tmp_path, place):
+    path = tmp_path / "net.onnx"
+    whole = open_encoder(name := save(network, path))
+    options = {"all_tensors_to_one_file": place is not None, "location": place, "size_threshold": 0}
+    onnx.save_model(onnx.load(path), path, save_as_external_data=True, **options)
+    (tmp_path / "unrelated.data").write_bytes(b"1")
+    before = open_encoder(name)
+    assert torch.equal(before.encode(rows()), whole.encode(rows()))
+    (tmp_path / "unrelated.data").write_bytes(b"2")
+    assert open_encoder(name).mark == before.mark
+    weights = tmp_path / (place or "n")  # the bias of the last layer has the name n
+    weights.write_bytes(bytes(weights.stat().st_size))
+    assert open_encoder(name).mark != before.mark
+
+
 def flattening(path, *shapes):
     """A graph without weights: its first input, flattened; the others are not used."""
     real = onnx.TensorProto.FLOAT

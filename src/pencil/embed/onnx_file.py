@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,9 @@ from pencil.embed.network import EXAMPLES
 from pencil.embed.preprocess import Preprocessing
 from pencil.errors import ConfigError
 from pencil.imports import need
+
+LOCATION = re.compile(rb"\x0a\x08location\x12")
+"""The bytes before the name of a file of weights: field 1 is "location", and field 2 follows."""
 
 
 @dataclass
@@ -119,10 +125,24 @@ def _steps(name: str, path: Path, shape: Sequence[Any]) -> Preprocessing:
 
 def _mark(path: Path, steps: Preprocessing) -> str:
     checksum = hashlib.blake2b(str(steps).encode(), digest_size=16)
-    for file in (
-        path,
-        *sorted(path.parent.glob(f"{path.name}?data")),
-    ):  # large weights are in a file beside it
+    for file in (path, *sorted(_weight_files(path))):
         with file.open("rb") as opened:
             checksum.update(hashlib.file_digest(opened, "blake2b").digest())
     return checksum.hexdigest()
+
+
+def _weight_files(path: Path) -> set[Path]:
+    """The files beside a graph that it names as the location of its weights; onnxruntime has no way to ask for them."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
+        named = {_text_at(graph, found.end()) for found in LOCATION.finditer(graph)}
+    found = (path.parent / name for name in named)
+    return {file for file in found if os.path.isfile(file)}  # noqa: PTH113  # Path.is_file refuses long texts
+
+
+def _text_at(graph: mmap.mmap, place: int) -> str:
+    """The text of a protobuf field, after its length: seven bits in each byte, the lowest first."""
+    length, shift = 0, 0
+    while (byte := graph[place]) & 0x80 and shift < 14:
+        length, shift, place = length | (byte & 0x7F) << shift, shift + 7, place + 1
+    length, place = length | byte << shift, place + 1
+    return graph[place : place + length].decode("utf-8", "replace")
