@@ -1,5 +1,6 @@
 """Encoders with real weights from packages: neighbours make sense, and rows do not depend on their batch."""
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -60,6 +61,22 @@ def test_the_package_of_sentence_transformers_returns_the_same(minilm):
     texts = [Text(text) for pair in QUESTIONS.values() for text in pair]
     assert (other.takes, other.size) == ("texts", 384)
     torch.testing.assert_close(other.encode(texts), minilm.encode(texts), atol=1e-5, rtol=1e-4)
+
+
+def test_another_tokenizer_is_another_encoder_of_sentence_transformers(tmp_path):
+    pytest.importorskip("sentence_transformers", reason="the extra sentence-transformers is not installed")
+    from support import towers  # imports transformers
+
+    towers.save("bert", tmp_path / "bert")
+    name, tokenizer = f"sentence-transformers:{tmp_path / 'bert'}", tmp_path / "bert" / "tokenizer.json"
+    before, again = open_encoder(name), open_encoder(name)
+    settings = json.loads(tokenizer.read_text(encoding="utf-8"))
+    words = settings["model"]["vocab"]
+    words["cat"], words["dog"] = words["dog"], words["cat"]
+    tokenizer.write_text(json.dumps(settings), encoding="utf-8")
+    swapped = open_encoder(name)
+    assert before.mark == again.mark != swapped.mark
+    torch.testing.assert_close(swapped.encode([Text("the cat")]), before.encode([Text("the dog")]))
 
 
 def test_without_the_package_a_folder_is_read_by_transformers(minilm, monkeypatch):

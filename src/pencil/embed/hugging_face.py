@@ -143,15 +143,21 @@ def _text(label: str, place: str, network: Any, config: Mapping[str, Any], devic
 
     recipe = {
         "config": config,
-        "tokenizer": tokenizer.backend_tokenizer.to_str()
-        if tokenizer.is_fast
-        else str(tokenizer.get_vocab()),
+        "tokenizer": tokenizer_text(tokenizer),
         "lower": bool(sentence.get("do_lower_case")),
         "longest": longest,
         "pooling": pooling,
         "normalize": normalize,
     }
     return frozen_network(label, "texts", network, prepare, features, recipe=recipe, device=device)
+
+
+def tokenizer_text(tokenizer: Any) -> str:
+    """All that determines how texts become tokens; of a slow tokenizer the words, of something else nothing."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
+        return str(backend.to_str())
+    return str(tokenizer.get_vocab()) if hasattr(tokenizer, "get_vocab") else ""
 
 
 def _longest(sentence: Mapping[str, Any], tokenizer: Any, config: Mapping[str, Any]) -> int:

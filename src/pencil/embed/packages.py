@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pencil.data import Image, Shown, as_text
-from pencil.embed.hugging_face import open_hugging_face, quietly
+from pencil.embed.hugging_face import open_hugging_face, quietly, tokenizer_text
 from pencil.embed.network import Batch, FrozenNetwork, frozen_network
 from pencil.embed.preprocess import Preprocessing, as_picture
 from pencil.errors import ConfigError, MissingExtraError
@@ -115,7 +115,11 @@ def open_sentence_transformers(name: str, device: str = "cpu") -> FrozenNetwork:
         found: Tensor = network(dict(batch))["sentence_embedding"]
         return found
 
-    recipe = {"network": str(network), "tokens": network.max_seq_length}
+    recipe = {
+        "network": str(network),
+        "tokens": network.max_seq_length,
+        "tokenizer": tokenizer_text(network.tokenizer),
+    }
     return frozen_network(name, "texts", network, prepare, features, recipe=recipe, device=device)
 
 
