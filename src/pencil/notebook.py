@@ -75,7 +75,10 @@ class Run:
 
     @cached_property
     def labels(self) -> Table:
-        """The labels with an entry per training row, equal to the table that ``pencil labels`` writes.
+        """The labels with an entry per training row.
+
+        They are the labels of ``pencil labels``, not rounded. Its table calls given and suggested ``given_label`` and
+        ``suggested_label``, leaves out trusted, and may also have ``duplicates`` and ``outlier``.
 
         id: the row's id in the data set;
         given: the given class;

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,8 +84,13 @@ def test_arrays_are_read_without_pickle(run, rows, tmp_path):
         ),
         ("datasets", ExportOptions(prefix="a"), "--prefix: not supported for datasets"),
         ("label-studio", ExportOptions(distribution=True), "--distribution: not supported for label-studio"),
+        (
+            "label-studio",
+            ExportOptions(prefix="http://host/", texts=Path("texts.csv")),
+            "--prefix and --texts: .*; leave out the other",
+        ),
     ],
-    ids=["verdict", "prefix", "distribution"],
+    ids=["verdict", "prefix", "distribution", "prefix and texts"],
 )
 def test_an_unsupported_option_is_refused(run, tmp_path, tool, options, words):
     with pytest.raises(ConfigError, match=words):
@@ -98,8 +104,6 @@ def test_another_ending_is_refused(run, tmp_path, tool):
 
 
 def test_the_data_itself_is_never_overwritten(run):
-    from pathlib import Path
-
     data = Path(run.config.data.path)
     before = data.read_bytes()
     with pytest.raises(ConfigError, match="that is the data itself"):

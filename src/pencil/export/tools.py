@@ -59,6 +59,10 @@ def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions
 
 
 def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
+    if options.texts is not None and options.prefix is not None:
+        raise ConfigError(
+            "--prefix and --texts: a row is shown as an image or as a text; leave out the other"
+        )
     shown: Shown = "image" if options.texts is None else "text"
     show = _addresses(options.prefix or "") if options.texts is None else _texts(options.texts)
     rows, names = _rows(directory, options)
