@@ -7,7 +7,8 @@ from pencil.engine.evaluate import accuracy, predictions
 from pencil.engine.events import Clock, Event, Events, JsonLines, Listener, TensorBoard
 from pencil.engine.features import held_out_scores, network_features, network_scores
 from pencil.engine.learned import LearnedLabels
-from pencil.engine.learner import LabelLearner, fitting_method
+from pencil.engine.learner import LabelLearner
+from pencil.engine.learner_rows import fitting_method
 from pencil.engine.loop import Loop
 from pencil.engine.metrics import read_json_lines, read_metrics
 from pencil.engine.parallel import is_sharded, whole_weights

@@ -47,17 +47,9 @@ from pencil.engine.learner_checks import (
     require_finite,
     require_shapes,
 )
-from pencil.errors import ConfigError, DataError, NotFiniteError, PlanWarning
-from pencil.stores import (
-    DenseStore,
-    Flags,
-    GivenLabels,
-    Labels,
-    RowStore,
-    StoreChoice,
-    TopStore,
-    rows_at_once,
-)
+from pencil.engine.learner_rows import fitting_method, rows_of_learner, start_store
+from pencil.errors import DataError, NotFiniteError, PlanWarning
+from pencil.stores import Flags, GivenLabels, Labels, RowStore, StoreChoice
 
 Look = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 """One pass over this rank's examples without training: (indices (B,), predictions (B, C)) on the CPU.
@@ -121,7 +113,7 @@ class LabelLearner:
         if start is None:
             self._start_rows()
         else:
-            self.start_from(_stored(start, (len(given), self.num_classes)))
+            self.start_from(start_store(start, (len(given), self.num_classes)))
         for warning in method.warnings(self.phases, hard=start is None and given.values.dim() == 1):
             warnings.warn(warning, PlanWarning, stacklevel=2)
 
@@ -303,11 +295,7 @@ class LabelLearner:
 
     @property
     def _chunk(self) -> int:
-        """Rows at a time: of cut rows and hard labels, nothing is as wide as there are classes."""
-        is_narrow = isinstance(self.store, TopStore) and self._start is None and self.given.values.dim() == 1
-        return rows_at_once(
-            self.store.row_width if is_narrow else max(self.store.row_width, self.num_classes)
-        )
+        return rows_of_learner(self.store, self.given, has_start=self.has_start)
 
     def _belief(self, indices: Tensor) -> Rows:
         belief: Rows = self.method.label_distribution(
@@ -327,31 +315,3 @@ class LabelLearner:
         start = self.learned_from(visit.indices).to(device)
         believed = self.method.label_distribution(visit.rows, start, self.num_classes).max(dim=1).indices
         return int((believed != self.given.subset(visit.indices).hard.to(device)).sum())
-
-
-def _stored(probabilities: Tensor, shape: tuple[int, int]) -> DenseStore:
-    if probabilities.shape != shape:
-        raise DataError(
-            f"start: {tuple(probabilities.shape)} must have the shape {shape}, a row for each label"
-        )
-    bad = ~((probabilities >= 0).all(dim=1) & ((probabilities.double().sum(dim=1) - 1).abs() < 1e-2))
-    if bool(bad.any()):  # also NaN
-        raise DataError(
-            f"start: row {int(bad.int().argmax())} is not a distribution; give probabilities that sum to 1, not logits "
-            "or counts"
-        )
-    store = DenseStore(*shape)
-    store.scatter(torch.arange(shape[0]), probabilities.float())
-    return store
-
-
-def fitting_method(method: Method, choice: StoreChoice, num_classes: int) -> Method:
-    """The method for the kind of rows that a store keeps."""
-    if choice.k is None or not choice.keeps_top(method.row_width(num_classes)):
-        return method
-    fitting = method.cut(choice.k)
-    if fitting is None:
-        raise ConfigError(
-            f"store: '{choice}' cuts rows, which method {method.name!r} cannot use; set store to dense or dense:mapped"
-        )
-    return fitting
