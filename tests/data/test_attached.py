@@ -92,6 +92,15 @@ def test_a_few_missing_files_are_no_obstacle_but_most_are(tmp_path):
         attach(rows(ids), ids, folder_of(tmp_path / "few", ["b.png"]))
 
 
+def test_names_that_match_a_few_rows_are_not_overruled_by_order(tmp_path):
+    ids = [f"{name}.png" for name in "abcdefghij"]
+    names = [f"{name}.png" for name in "abcd" + "uvwxyz"]
+    with pytest.raises(
+        DataError, match=r"4 of 10 rows match by id .* by order, since some match by id; .*CSV"
+    ):
+        attach(rows(ids), ids, folder_of(tmp_path, names))
+
+
 def test_two_files_with_the_same_name_belong_to_no_row(tmp_path):
     ids = ["a", "b", "c"]
     found = attach(rows(ids), ids, folder_of(tmp_path, ["x/a.png", "x/b.png", "y/b.png", "y/c.png"]))

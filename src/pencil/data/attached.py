@@ -4,7 +4,8 @@ An entry (an image file, or a line of a table) belongs to a row by its id, or by
 
     ids        the id column of a table; for image files the path, the path without its ending, the file name, the file
                name without its ending, or the number in it ("00012.jpg" is row 12)
-    order      the first entry belongs to the first row of the data, if there are as many entries as rows
+    order      the first entry belongs to the first row of the data, if there are as many entries as rows and none of
+               them matches by id
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _matched(
     sure = have_ids or not _are_row_numbers(ids)  # files counted from 1 would match all row numbers but 0
     if counts[best] == len(ids) or (sure and counts[best] >= LEAST_SHARE * len(ids)):
         return best, ways[best]
-    if len(entries) == len(ids) and not have_ids and not counts["number"]:
+    if len(entries) == len(ids) and not have_ids and not counts[best]:  # one match shows that names mean rows
         values = (entry.value for entry in entries)
         return BY_ORDER, dict(zip(ids, values, strict=True))
     raise _refused(entries, ids, counts[best], beside)
@@ -168,7 +169,8 @@ def _refused(entries: Sequence[_Entry], ids: Sequence[str], count: int, beside: 
     column = "path" if beside.kind == "images" else "text"
     return DataError(
         f"{beside.option}: {count:,} of {len(ids):,} rows match by id (rows: {ids[0]!r}, ...; {beside.kind}: "
-        f"{example!r}, ...), and {len(entries):,} {beside.kind} cannot be matched with {len(ids):,} rows by order; "
+        f"{example!r}, ...), and {len(entries):,} {beside.kind} cannot be matched with {len(ids):,} rows by order"
+        f"{', since some match by id' if count else ''}; "
         f"give a CSV with the columns id and {column}"
     )
 
