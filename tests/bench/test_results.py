@@ -32,6 +32,23 @@ def test_of_two_lines_for_a_cell_the_last_counts_and_lines_end_in_the_order_of_t
     assert ordered == [line(seed=0), line(seed=1, x=2), line("other")] == read_results(tmp_path)
 
 
+def test_lines_of_other_settings_are_set_aside_and_used_again_with_their_settings(tmp_path):
+    results = ResultsFile(tmp_path / "results.jsonl")
+    old = [line(seed=seed, config_hash="old") for seed in range(3)]
+    other = line("other", config_hash="any")  # of a cell that the grid does not have
+    for each in (*old, line(seed=0, config_hash="new"), other):
+        results.append(each)
+    cells = [key_of(each) for each in old]
+    assert results.set_aside(dict.fromkeys(cells, "new")) == 3
+    assert read_results(tmp_path) == [line(seed=0, config_hash="new"), other]
+    assert read_results(tmp_path / "outdated.jsonl") == old
+    assert results.set_aside(dict.fromkeys(cells, "new")) == 0
+    assert results.set_aside(dict.fromkeys(cells, "old")) == 1
+    assert read_results(tmp_path) == [*old, other]
+    assert results.set_aside(dict.fromkeys(cells, "newest")) == 3
+    assert len((tmp_path / "outdated.jsonl").read_text().splitlines()) == 4  # each once
+
+
 @pytest.mark.parametrize("text", ["1\n", "{}\n", "{\n", '{"data": 1}\n'])
 def test_a_file_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "some.jsonl").write_text(text)

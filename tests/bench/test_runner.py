@@ -130,15 +130,18 @@ def test_finished_cells_are_skipped_and_changed_ones_are_not(grid_file, undistur
     copy = tmp_path / "copy"
     shutil.copytree(undisturbed, copy)
     changed, heard = Grid.of({**grid.table, "validation": 0.2}), []
-    outcome = run_grid(
-        changed, copy, only=["noise=circular_20", "method=pencil"], seeds=1, progress=heard.append
-    )
+    with pytest.warns(UserWarning, match=r"8 results are left out, .* kept in outdated.jsonl"):
+        outcome = run_grid(
+            changed, copy, only=["noise=circular_20", "method=pencil"], seeds=1, progress=heard.append
+        )
     assert [(each.done, each.total) for each in heard] == [(1, 1)]
-    assert outcome.skipped == 0
-    assert [line["examples"] for line in outcome.lines] == [540] * 6 + [
-        480,
-        540,
-    ]  # the newer line of that cell
+    assert (outcome.skipped, outcome.outdated) == (0, 8)
+    assert [line["examples"] for line in outcome.lines] == [480]  # none of the old settings beside it
+    assert (copy / "outdated.jsonl").read_bytes() == before
+    with pytest.warns(UserWarning, match="1 results are left out"):
+        outcome = run_grid(grid, copy)
+    assert outcome.skipped == 8
+    assert (copy / "results.jsonl").read_bytes() == before
 
 
 def test_failing_cells_are_told_and_the_others_go_on(grid_file, tmp_path, monkeypatch):

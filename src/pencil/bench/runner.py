@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pencil.bench.grid import Cell, Grid
-from pencil.bench.results import RESULTS, Line, ResultsFile, key_of, read_results
+from pencil.bench.results import OUTDATED, RESULTS, Line, ResultsFile, key_of, read_results
 from pencil.bench.workers import Job, Result, carry_out_all
 from pencil.durable import make_folder
 from pencil.errors import RunError
@@ -44,12 +45,14 @@ class Outcome:
         skipped: How many cells had a result before.
         failed: The error of every cell that failed.
         missing: How many cells are left without a result or an error, because a signal came.
+        outdated: How many earlier results are left out, because the grid has other settings for their cells now.
     """
 
     lines: list[Line] = field(default_factory=list)
     skipped: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     missing: int = 0
+    outdated: int = 0
 
 
 def run_grid(
@@ -76,12 +79,31 @@ def run_grid(
     cells = grid.cells(only, seeds)
     with _alone(out):
         results = ResultsFile(out / RESULTS)
-        known = {(key_of(line), line["config_hash"]) for line in read_results(out)}
+        outdated = _set_aside(results, grid, out)
+        known = {(key_of(line), line.get("config_hash")) for line in read_results(out)}
         todo = [cell for cell in cells if (cell.key, cell.config_hash) not in known]
-        outcome = Outcome(skipped=len(cells) - len(todo))
+        outcome = Outcome(skipped=len(cells) - len(todo), outdated=outdated)
         _carry_out(todo, out, results, outcome, jobs=jobs, keep=keep, progress=progress)
         outcome.lines = results.put_in_order(cell.key for cell in grid.cells())
     return outcome
+
+
+def _set_aside(results: ResultsFile, grid: Grid, out: Path) -> int:
+    """Keep results of settings that the grid no longer has out of its results; how many there were.
+
+    Before anything is run, so that a grid that is stopped or run in part has no such results either.
+    """
+    seeds = {line["seed"] for line in read_results(out)} | set(
+        grid.seeds
+    )  # results may have seeds of --seeds
+    outdated = results.set_aside({cell.key: cell.config_hash for cell in grid.cells(seeds=sorted(seeds))})
+    if outdated:
+        warnings.warn(
+            f"{out}: {outdated:,} results are left out, because the grid has other settings for their cells now; they "
+            f"are kept in {OUTDATED}, and used again if the grid has their settings again",
+            stacklevel=3,
+        )
+    return outdated
 
 
 def _carry_out(
