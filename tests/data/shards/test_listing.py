@@ -51,6 +51,14 @@ def test_what_is_not_there_or_there_twice_is_named(folder, words, told):
         list_shards(words)
 
 
+@pytest.mark.parametrize("other", ["deep/..", "link", "link/b-00.tar", "deep/first.tar"])
+def test_a_shard_named_twice_is_found_however_its_path_is_written(folder, other):
+    (folder / "link").symlink_to(folder)
+    (folder / "deep" / "first.tar").symlink_to(folder / "b-00.tar")
+    with pytest.raises(DataError, match=r"b-00.tar: named twice"):
+        list_shards(["b-00.tar", other])
+
+
 def test_names_are_as_long_as_they_must_be_to_differ():
     names = [shard.name for shard in named(["/data/a/0.tar", "/data/a/1.tar"])]
     assert names == ["0.tar", "1.tar"]

@@ -202,6 +202,19 @@ def test_a_shard_in_two_splits_and_an_index_that_exists_are_refused(image_shards
         index(folder, tmp_path / "index")
 
 
+@pytest.mark.parametrize("test", ["../data/0000.tar", "../link/0000.tar", "../link"])
+def test_a_shard_in_two_splits_is_found_however_its_path_is_written(
+    image_shards, tmp_path, monkeypatch, test
+):
+    folder = image_shards(tmp_path / "data")
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for train, tests in ((["../data"], [test]), ([test], ["../data"])):
+        with pytest.raises(DataError, match=r"0000.tar: in two splits"):
+            write_index({"train": train, "test": tests}, tmp_path / "index")
+
+
 def test_several_shards_read_at_once_make_the_same_index(image_shards, tmp_path):
     folder = image_shards(tmp_path / "data", shards=5)
     told = []

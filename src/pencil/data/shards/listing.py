@@ -34,12 +34,17 @@ class Listed:
 def list_shards(words: Sequence[str]) -> list[str]:
     """The absolute paths and addresses that the words mean, in the order of the words, each once."""
     found = [url for word in words for url in _meant(word, Path.cwd())]
-    twice = [url for url, count in Counter(found).items() if count > 1]
+    twice = [url for url, count in Counter(map(real_place, found)).items() if count > 1]
     if twice:
         raise DataError(f"{twice[0]}: named twice; a shard belongs to one split, once")
     if not found:
         raise DataError(f"no shards: {' '.join(words) or 'nothing'} names no .tar and no .parquet file")
     return found
+
+
+def real_place(url: str) -> str:
+    """Where a shard is, however its path is written: without dots and symbolic links; an address as it is."""
+    return url if is_remote(url) else os.path.realpath(url)
 
 
 def named(urls: Sequence[str]) -> list[Listed]:

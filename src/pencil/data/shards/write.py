@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from pencil.data.shards.index import MANIFEST, Format, Shard, ShardIndex, SplitIndex
-from pencil.data.shards.listing import Listed, list_shards, named
+from pencil.data.shards.listing import Listed, list_shards, named, real_place
 from pencil.data.shards.parquet import scan_parquet
 from pencil.data.shards.remote import fetch
 from pencil.data.shards.samples import Fields, Layout, Scan, integers
@@ -57,9 +57,7 @@ def write_index(
     if out.exists():
         raise DataError(f"--out {out}: exists already; remove it or choose another folder")
     urls = {split: list_shards(words) for split, words in splits.items()}
-    shared = set.intersection(*map(set, urls.values())) if len(urls) > 1 else set()
-    if shared:
-        raise DataError(f"{min(shared)}: in two splits; what is tested must not be trained on")
+    _check_apart(urls)
     shards = named([url for found in urls.values() for url in found])
     with _aside(out) as folder:
         building = _Building(folder, out)
@@ -70,6 +68,15 @@ def write_index(
             progress(done, len(shards), building.rows)
         building.finish()
     return ShardIndex.open(out)
+
+
+def _check_apart(urls: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a shard that two splits have."""
+    split_of: dict[str, str] = {}
+    for split, found in urls.items():
+        for url in found:
+            if split_of.setdefault(real_place(url), split) != split:
+                raise DataError(f"{url}: in two splits; what is tested must not be trained on")
 
 
 @contextlib.contextmanager
