@@ -116,6 +116,40 @@ def test_mistakes_are_named(tmp_path, columns, fields, told):
         index(tmp_path / "a.parquet", tmp_path / "index", **fields)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        (
+            ("features", "id"),
+            ("features",),
+            "b.parquet: has no ids, but a.parquet has; .* all shards, or to none",
+        ),
+        (("features",), ("features", "id"), "b.parquet: has ids, but a.parquet has none"),
+        (
+            ("embedding",),
+            ("features",),
+            "b.parquet: its input column is 'features', but that of a.parquet is 'emb",
+        ),
+    ],
+)
+def test_shards_with_other_columns_are_named(tmp_path, first, second, told):
+    values = {"features": [[1.0], [2.0]], "embedding": [[1.0], [2.0]], "id": ["x", "y"]}
+    for name, columns in (("a", first), ("b", second)):
+        write(
+            tmp_path / f"data/{name}.parquet", {"label": [0, 1], **{each: values[each] for each in columns}}
+        )
+    with pytest.raises(DataError, match=told):
+        index(tmp_path / "data", tmp_path / "index")
+
+
+def test_a_split_may_have_ids_without_the_other(tmp_path):
+    train = write(tmp_path / "a.parquet", {"features": [[1.0], [2.0]], "label": [0, 1], "id": ["x", "y"]})
+    write(tmp_path / "b.parquet", {"features": [[1.0], [2.0]], "label": [0, 1]})
+    write_index({"train": [str(train)], "test": [str(tmp_path / "b.parquet")]}, tmp_path / "index")
+    splits = read_shards(tmp_path / "index")
+    assert (splits.train.ids[1], splits.test.ids[1]) == ("a.parquet/y", "b.parquet/1")
+
+
 def test_what_is_no_parquet_is_named(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"hello" * 100)
     with pytest.raises(DataError, match=r"a.parquet: cannot be read as Parquet"):

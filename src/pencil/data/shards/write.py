@@ -137,7 +137,10 @@ def in_order(
 
 @dataclass
 class _Building:
-    """An index that grows shard by shard. Labels are numbered by first appearance until all class names are known."""
+    """An index that grows shard by shard. Labels are numbered by first appearance until all class names are known.
+
+    ``layout``, ``column`` and, by split, whether there are ``ids`` are those of the first shard, with its name.
+    """
 
     folder: Path
     out: Path
@@ -147,13 +150,15 @@ class _Building:
     first_in: dict[str, str] = field(default_factory=dict)
     train_classes: int = 0
     layout: tuple[Layout, str] | None = None
-    column: str | None = None
+    column: tuple[str, str] | None = None
+    ids: dict[str, tuple[bool, str]] = field(default_factory=dict)
     format: Format = "tar"
     problems: list[str] = field(default_factory=list)
 
     def add(self, split: str, listed: Listed, scan: Scan) -> None:
         """Append a shard; its mistakes are collected until there are enough for a message."""
         self._check_layout(listed, scan)
+        self._check_columns(split, listed, scan)
         self.problems += [f"{listed.name}: {problem}" for problem in scan.problems]
         if len(self.problems) >= SHOWN:
             self._raise_problems()
@@ -168,7 +173,7 @@ class _Building:
         shard = Shard(listed.name, url, len(labels), scan.bytes, scan.crc32, scan.groups)
         self.shards.setdefault(split, []).append(shard)
         self.rows += len(labels)
-        self.column, self.format = scan.column, listed.format
+        self.format = listed.format
         if split == "train":
             self.train_classes = len(self.numbers)
 
@@ -190,7 +195,7 @@ class _Building:
             kind=layout.kind,
             classes=classes,
             splits=splits,
-            column=self.column,
+            column=None if self.column is None else self.column[0],
             shape=layout.shape,
             dtype=layout.dtype,
         )
@@ -203,6 +208,21 @@ class _Building:
             self.layout = (known, where)
             if layout != known:
                 scan.problems.append(f"holds {layout}, but {where} holds {known}")
+
+    def _check_columns(self, split: str, listed: Listed, scan: Scan) -> None:
+        """The index keeps one input column for all shards, and ids for all rows of a split or for none."""
+        if scan.column is None or not scan.labels:
+            return
+        column, where = self.column = self.column or (scan.column, listed.name)
+        if scan.column != column:
+            scan.problems.append(
+                f"its input column is {scan.column!r}, but that of {where} is {column!r}; rename it, or name a column "
+                "that all shards have with --input-field"
+            )
+        has_ids, where = self.ids.setdefault(split, (bool(scan.keys), listed.name))
+        if bool(scan.keys) != has_ids:
+            words = f"has no ids, but {where} has" if has_ids else f"has ids, but {where} has none"
+            scan.problems.append(f"{words}; write a column of ids to all shards, or to none")
 
     def _append(self, split: str, array: str, values: Sequence[int]) -> None:
         if values or array == "labels":
