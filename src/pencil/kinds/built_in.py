@@ -65,8 +65,38 @@ def _call(data: DatasetData, _: Path) -> Splits:
     return splits
 
 
+def _all_used(data: FeaturesData, path: Path) -> FeaturesData:
+    """The same settings; those that the format of the file does not use are an error.
+
+    Only when a run begins: new data in another format is read with the settings of a run.
+    """
+    if path.suffix.lower() not in ARRAYS:
+        _check_no_labels(data, path)
+        if data.keys:
+            raise ConfigError(
+                f"data.keys: {path} has columns, not arrays; name them by role: --set data.columns.ROLE=NAME"
+            )
+    elif data.columns:
+        remedy = (
+            "leave it out"
+            if path.suffix.lower() == ".npy"
+            else "name them by role: --set data.keys.ROLE=NAME"
+        )
+        raise ConfigError(f"data.columns: {path} has arrays, not columns; {remedy}")
+    return data
+
+
+def _check_no_labels(data: FeaturesData, path: Path) -> None:
+    if data.labels is not None:
+        raise ConfigError(
+            f"data.labels: {data.labels!r} is not used, because the labels of {path} are a column of it; leave it out, "
+            "and name the column: --set data.columns.label=NAME"
+        )
+
+
 def _features(data: FeaturesData, path: Path) -> Splits:
     if path.suffix.lower() not in ARRAYS:
+        _check_no_labels(data, path)
         return read_vectors(path, columns=data.columns, on_error=data.on_error)
     if path.suffix == ".npy" and data.labels is None:
         raise DataError(f"data.labels: missing; {path} holds features alone: --set data.labels=FILE")
@@ -142,6 +172,7 @@ BUILT_IN = (
         any_preset=False,
         own=("labels",),
         same_files=(*COLUMN_KINDS, "features"),
+        resolve=_all_used,
     ),
     Kind(
         "manifest",

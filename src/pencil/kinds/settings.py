@@ -20,13 +20,16 @@ class FeaturesData(DataSection):
     kind: Literal["features"]
     labels: str | None = Field(
         default=None,
-        description="a file of labels for the rows of path: .npy, .npz, .txt, or .csv, by id if both have ids",
+        description="a file of labels for the rows of an .npz or .npy: .npy, .npz, .txt, or .csv, by id if both have "
+        "ids",
     )
     keys: dict[str, str] = Field(
         default_factory=dict,
         description="names of the arrays of an .npz by role, if they are not the usual ones",
     )
-    columns: dict[str, str] = Field(default_factory=dict, description=COLUMNS)
+    columns: dict[str, str] = Field(
+        default_factory=dict, description=f"of a file with a column of lists: {COLUMNS}"
+    )
 
 
 class TextData(DataSection):
