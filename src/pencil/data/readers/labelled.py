@@ -99,8 +99,6 @@ class Labelled:
     def add(self, cells: Cells, features: str | None = None) -> Row | None:
         """Take a row; None if something is wrong with it, such as its ``features``."""
         cells = by_role(cells, self._roles)
-        if str(cells.get("label")).lower() == "nan":
-            cells["label"] = None  # as numpy writes a label that is missing
         self._number += 1
         before = len(self._problems.found)
         if features is not None:

@@ -119,7 +119,7 @@ def parse_row(
     """
     if has_other_cells(cells, number, content or "label", problems):
         return Row("", "", _NONE, "train", False)
-    found, label, trusted = (cell_text(cells.get(column)) for column in (content or "", "label", "trusted"))
+    found, trusted = (cell_text(cells.get(column)) for column in (content or "", "trusted"))
     split = cell_text(cells.get("split", "train")).lower()
     if content is not None and not found:
         problems.add(number, content, "is empty")
@@ -127,7 +127,7 @@ def parse_row(
         problems.add(number, "split", f"{split!r} is none of train, {', '.join(TEST_SPLITS)}")
     if trusted.lower() not in _TRUTHS:
         problems.add(number, "trusted", f"{trusted!r} is none of true, false, 1, 0, yes, no")
-    votes = _checked_votes(number, cells, class_names, problems)
+    votes, label = _checked_votes(number, cells, class_names, problems), _label(cells, class_names)
     # Interned: many rows share few labels.
     return Row(
         found, sys.intern(label), votes or _NONE, sys.intern(split), _TRUTHS.get(trusted.lower(), False)
@@ -142,9 +142,15 @@ def _checked_votes(
     except ValueError as error:
         problems.add(number, "votes", str(error))
         return {}
-    if not votes and not cell_text(cells.get("label")):
+    if not votes and not _label(cells, class_names):
         problems.add(number, "label", "is empty, and the row has no votes")
     return votes
+
+
+def _label(cells: Cells, class_names: Sequence[str] | None) -> str:
+    """The name of a row's class; "" for a missing one, which numpy writes as nan."""
+    label = cell_text(cells.get("label"))
+    return "" if label.lower() == "nan" and label not in (class_names or ()) else label
 
 
 def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
