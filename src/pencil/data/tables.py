@@ -138,13 +138,13 @@ def find_column(
         names: The columns there are.
         role: ``path``, ``text``, ``label``, ...
         path: The file, for messages.
-        asked: Columns by role, as ``data.columns`` names them.
+        asked: Columns by role, as ``data.columns`` names them; an empty name leaves a role out.
 
     Returns:
         Its name; None without one.
     """
     if asked and role in asked:
-        return _asked(names, role, asked[role], path)
+        return _asked(names, role, asked[role], path) if asked[role] else None
     if role in names:
         return role
     for known in ((role,), ALIASES.get(role, ())):

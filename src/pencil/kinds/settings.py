@@ -11,7 +11,10 @@ from pencil.data.sampler import WINDOW
 from pencil.data.shards.inputs import CACHE_BYTES
 from pencil.kinds.sections import DataSection
 
-COLUMNS = "names of columns by role (text, path, label, id, ...), if they are not the usual ones"
+COLUMNS = (
+    "names of columns by role (text, path, label, id, ...), if they are not the usual ones; an empty name leaves a "
+    "role out"
+)
 
 
 class FeaturesData(DataSection):

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from pencil.data import read_texts, read_texts_alone
 from pencil.data.pixels import encode_png
 from pencil.data.readers.manifest import read_manifest
+from pencil.data.readers.records import read_records
 from pencil.errors import DataError
 
 pytest.importorskip("PIL")
@@ -37,3 +39,32 @@ def test_a_label_that_is_nan_leaves_votes_and_given_class_names_alone(manifest):
     assert read_manifest(votes).train.class_names == ("cat", "dog")
     named = manifest("path,label\na.png,nan\nb.png,pita\n")
     assert read_manifest(named, class_names=["nan", "pita"]).train.labels.values.tolist() == [0, 1]
+
+
+def written(folder, text):
+    (folder / "rows.csv").write_text(text)
+    return folder / "rows.csv"
+
+
+def test_ids_that_repeat_name_their_column_and_can_be_left_out(tmp_path):
+    path = written(tmp_path, "text,label,filename\na,x,one.txt\nb,y,one.txt\n")
+    told = r"row 2, column 'filename': 'one.txt' is also in row 1; .* --set 'data.columns.id=\"\"'"
+    with pytest.raises(DataError, match=told):
+        read_texts(path)
+    assert list(read_texts(path, columns={"id": ""}).train.ids) == ["0", "1"]
+
+
+@pytest.mark.parametrize("columns", [{"id": ""}, {"id": "", "split": ""}])
+def test_a_column_whose_role_is_left_out_is_not_used(tmp_path, columns):
+    path = written(tmp_path, "id,split,size,label\n7,train,4,x\n7,train,1,y\n9,other,9,x\n")
+    found = read_records(path, columns=columns, on_error="skip").train
+    assert list(found.ids) == (["0", "1", "2"] if "split" in columns else ["0", "1"])
+    assert found.inputs.names == ("size",)
+
+
+def test_labels_that_are_left_out_are_missing(tmp_path):
+    path = written(tmp_path, "text,label\na,x\nb,y\n")
+    with pytest.raises(DataError, match="none of labels"):
+        read_texts(path, columns={"label": ""})
+    assert list(read_texts_alone(path, {"label": ""}).ids) == ["0", "1"]
+    assert read_texts_alone(path, {"label": "elsewhere"}) is None

@@ -145,7 +145,7 @@ def test_texts_without_labels(write):
     asked = {"text": "question", "label": "kind"}
     assert read_texts_alone(write("question\nWho?\n"), asked) is not None
     with pytest.raises(
-        DataError, match="row 2, column 'text': the row has more or fewer cells than the header"
+        DataError, match="row 2, column 'question': the row has more or fewer cells than the header"
     ):
         read_texts_alone(write("question\nWho?\nHello, how are you?\n"))
 

@@ -41,13 +41,13 @@ def test_a_column_of_another_name(write):
 def test_lists_that_do_not_fit(write, wrong):
     path = write(embedding=[*VECTORS[:2], wrong], label=[0, 1, 0])
     with pytest.raises(
-        DataError, match=r"v\.parquet: .*\n  row 3, column 'features': are .*; expected 2 finite numbers"
+        DataError, match=r"v\.parquet: .*\n  row 3, column 'embedding': are .*; expected 2 finite numbers"
     ):
         read_vectors(path)
     splits = read_vectors(path, on_error="skip")
     assert splits.train.inputs.values.tolist() == VECTORS[:2]
     assert list(splits.skipped_rows) == ["row 3"]
-    with pytest.raises(DataError, match=r"row 3, column 'features': are .*; expected 2 finite numbers"):
+    with pytest.raises(DataError, match=r"row 3, column 'embedding': are .*; expected 2 finite numbers"):
         read_vectors_alone(write(embedding=[*VECTORS[:2], wrong]), {})
 
 

@@ -25,6 +25,7 @@ _MOST_VOTES = 1 << 28
 """The most rows times classes with votes: every row then holds a share of every class."""
 MOST_CLASSES = 20
 """More classes than this, and than half of the rows, are a column of something else."""
+_IDS = "give each row its own id, or number the rows: --set 'data.columns.id=\"\"'"
 
 
 def class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:
@@ -87,7 +88,7 @@ class Labelled:
     """
 
     def __init__(self, file: ColumnFile, roles: Mapping[str, str], content: str | None = None) -> None:
-        self._problems = Problems(file.path)
+        self._problems = Problems(file.path, roles=roles)
         self._order = next((file.classes[name] for name in file.classes if roles.get(name) == "label"), ())
         self._roles = roles
         self._content = content
@@ -122,8 +123,8 @@ class Labelled:
         name = cell_text(cells["id"])
         before = self._first.setdefault(name, self._number)
         if not name or before != self._number:
-            words = f"{name!r} is also in row {before}; give each row its own" if name else "is empty"
-            self._problems.add(self._number, "id", words)
+            words = f"{name!r} is also in row {before}" if name else "is empty"
+            self._problems.add(self._number, "id", f"{words}; {_IDS}")
         return name
 
     def check(self, on_error: str) -> None:

@@ -105,8 +105,7 @@ def read_records_alone(
 ) -> Unlabelled | None:
     """The rows of a table without labels; None for one with labels, or where nothing was fitted yet."""
     file = open_columns(path)
-    asked = {role: name for role, name in columns.items() if role != "label" or name in file.names}
-    roles = find_roles(file, ROLES, asked)
+    roles = find_roles(file, ROLES, columns, needs_label=False)
     if not encoding or has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
     names, rows, ids = _values(file, roles), PackedTexts(), PackedTexts()

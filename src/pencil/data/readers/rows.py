@@ -23,6 +23,8 @@ from pencil.errors import ConfigError, DataError
 
 LABEL_ROLES = ("label", "split", "trusted", "votes")
 VOTES = "votes_"
+UNUSED = "unused"
+"""The role of a column whose own name is a role that is left out."""
 _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
 _SHOWN = 10
 _NONE: Mapping[str, float] = {}
@@ -52,14 +54,17 @@ class Problems:
     """Everything wrong with a table, raised together, or the rows it is wrong in.
 
     ``can_skip``: Whether such rows may be left out instead.
+    ``roles``: Roles by column; messages name the column.
     """
 
     path: Path
     found: list[tuple[int, str]] = field(default_factory=list)
     can_skip: bool = True
+    roles: Mapping[str, str] = field(default_factory=dict)
 
-    def add(self, row: int, column: str, text: str) -> None:
+    def add(self, row: int, role: str, text: str) -> None:
         """Note a problem."""
+        column = next((name for name, known in self.roles.items() if known == role), role)
         self.found.append((row, f"row {row}, column {column!r}: {text}"))
 
     def check(self) -> None:
@@ -78,13 +83,25 @@ class Problems:
         return dict(reversed(self.found))
 
 
-def find_roles(file: ColumnFile, roles: Sequence[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """Roles by column, for those that the file has or ``data.columns`` names; columns of votes by class have none."""
+def find_roles(
+    file: ColumnFile, roles: Sequence[str], asked: Mapping[str, str], *, needs_label: bool = True
+) -> dict[str, str]:
+    """Roles by column, for those that the file has or ``data.columns`` names; columns of votes by class have none.
+
+    Args:
+        file: The file.
+        roles: Those to look for.
+        asked: Columns by role, as ``data.columns`` names them; an empty name leaves a role out.
+        needs_label: Whether the file must have the column of labels that is asked for; one to predict may lack it.
+    """
     unknown = next((role for role in asked if role not in roles), None)
     if unknown is not None:
         raise ConfigError(f"data.columns.{unknown}: no such role; use {', '.join(roles)}")
+    if not needs_label and asked.get("label") not in ("", *file.names):
+        asked = {role: name for role, name in asked.items() if role != "label"}
     found = {role: find_column(file.names, role, file.path, asked) for role in roles}
-    return {name: role for role, name in reversed(found.items()) if name is not None}
+    left_out = {role: UNUSED for role, name in asked.items() if not name and role in file.names}
+    return left_out | {name: role for role, name in reversed(found.items()) if name is not None}
 
 
 def needed_columns(file: ColumnFile, roles: Mapping[str, str]) -> list[str]:

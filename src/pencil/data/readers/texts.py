@@ -103,7 +103,7 @@ def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Un
     roles = _roles(file, columns, needs_label=False)
     if has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    texts, ids, problems = PackedTexts(), PackedTexts(), Problems(path, can_skip=False)
+    texts, ids, problems = PackedTexts(), PackedTexts(), Problems(path, can_skip=False, roles=roles)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
         row = by_role(cells, roles)
         texts.append(cell_text(row.get("text")))
@@ -123,10 +123,7 @@ def texts_in(path: Path, columns: Mapping[str, str] | None = None) -> str:
 def _roles(
     file: ColumnFile, columns: Mapping[str, str] | None, *, needs_label: bool = True
 ) -> dict[str, str]:
-    asked = dict(columns or {})
-    if not needs_label and asked.get("label") not in file.names:
-        asked.pop("label", None)  # a file to predict may lack it
-    roles = find_roles(file, ROLES, asked)
+    roles = find_roles(file, ROLES, columns or {}, needs_label=needs_label)
     if "text" in roles.values():
         return roles
     found = text_column(file, file.head())

@@ -65,11 +65,10 @@ def read_vectors(
 def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | None:
     """Lists of numbers in a file without labels; None for one with labels."""
     file = open_columns(path)
-    asked = {role: name for role, name in columns.items() if role != "label" or name in file.names}
-    roles = _roles(file, asked)
+    roles = _roles(file, columns, needs_label=False)
     if has_labels(by_role(dict.fromkeys(file.names), roles)):
         return None
-    vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path, can_skip=False)
+    vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path, can_skip=False, roles=roles)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
         row = by_role(cells, roles)
         problem = vectors.problem(row.get("features"))
@@ -120,8 +119,8 @@ class _Vectors:
         return torch.from_numpy(np.frombuffer(self._block, np.float32).reshape(-1, max(self.size, 1)).copy())
 
 
-def _roles(file: ColumnFile, columns: Mapping[str, str]) -> dict[str, str]:
-    roles = find_roles(file, ROLES, columns)
+def _roles(file: ColumnFile, columns: Mapping[str, str], *, needs_label: bool = True) -> dict[str, str]:
+    roles = find_roles(file, ROLES, columns, needs_label=needs_label)
     if "features" not in roles.values():
         raise DataError(
             f"{file.path}: found the columns {listed(file.names)}, and none of features; name it: "
