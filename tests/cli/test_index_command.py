@@ -103,7 +103,14 @@ def test_checksums_are_compared(pencil, images, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [((), "--out: missing"), (("b", "--check"), "--check: give one index")]
+    ("words", "told"),
+    [
+        ((), "--out: missing"),
+        (("b", "--check"), "--check: give one index"),
+        (("--check", "--out", "b"), "--check: reads an index and cannot be combined with --out"),
+        (("--check", "--test", "b"), "cannot be combined with --test"),
+        (("--check", "--ignore", "txt"), "cannot be combined with --ignore"),
+    ],
 )
 def test_what_is_missing_is_told(pencil, images, words, told):
     result = pencil("index", images, *words)

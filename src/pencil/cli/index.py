@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,8 @@ def index(
 
     progress = (lambda *_: None) if quiet else Steps()
     if check:
+        named = {"--label-field": label_field, "--input-field": input_field, "--id-field": id_field}
+        _check_alone({"--out": out, "--test": test, **named, "--ignore": ignore})
         _check(shards, progress, json_)
         return
     if out is None:
@@ -94,6 +96,15 @@ def _report(written: ShardIndex, seconds: float, json_: bool) -> None:
     outside = written.outside()
     allow = f"--allow {shlex.quote(common_place(outside))} " if outside else ""
     say(f"next: pencil {allow}train {shlex.quote(str(written.folder))}")
+
+
+def _check_alone(options: Mapping[str, object]) -> None:
+    """Refuse options that only writing an index uses."""
+    given = next((name for name, value in options.items() if value), None)
+    if given is not None:
+        raise ConfigError(
+            f"--check: reads an index and cannot be combined with {given}; leave one of them out"
+        )
 
 
 def _check(words: tuple[str, ...], progress: Callable[[int, int, int], None], json_: bool) -> None:

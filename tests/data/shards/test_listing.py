@@ -23,8 +23,9 @@ def folder(tmp_path, monkeypatch):
         (["b-0[12].tar", "deep"], ["b-01.tar", "b-02.tar", "deep/x.tar"]),
         (["b-{01..02}.tar"], ["b-01.tar", "b-02.tar"]),
         (["deep/../b-00.tar"], ["b-00.tar"]),
+        (["**/x.tar"], ["deep/x.tar"]),
     ],
-    ids=["file", "folder", "pattern", "range", "dots"],
+    ids=["file", "folder", "pattern", "range", "dots", "below"],
 )
 def test_files_folders_patterns_and_ranges(folder, words, expected):
     assert list_shards(words) == [str(folder / name) for name in expected]
@@ -44,11 +45,21 @@ def test_a_text_lists_any_of_them_from_where_it_lies(folder):
         (["c.tar"], r"c.tar: no such file or folder in /"),
         (["c-*.tar"], r"no shards: c-\*\.tar names no \.tar and no \.parquet file"),
         (["b-00.tar", "b-*.tar"], r"b-00.tar: named twice"),
+        (["**.tar"], r"\*\*\.tar: \*\* stands for folders .* write FOLDER/\*\*/\*\.tar"),
     ],
 )
 def test_what_is_not_there_or_there_twice_is_named(folder, words, told):
     with pytest.raises(DataError, match=told):
         list_shards(words)
+
+
+def test_compressed_shards_of_a_folder_are_mentioned(folder):
+    for name in ("deep/y.tar.gz", "deep/Z.TGZ"):
+        (folder / name).touch()
+    with pytest.warns(
+        UserWarning, match=r"deep: 2 compressed tar files are left out, first Z.TGZ; unpack them"
+    ):
+        assert list_shards(["deep"]) == [str(folder / "deep/x.tar")]
 
 
 @pytest.mark.parametrize("other", ["deep/..", "link", "link/b-00.tar", "deep/first.tar"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pencil.reading import MB, read_text
 ENDINGS: dict[str, Format] = {".tar": "tar", ".parquet": "parquet"}
 LIST_BYTES = 1024 * MB
 MOST_SHARDS = 10_000_000
+_COMPRESSED = re.compile(r"\.(tar\.\w+|tgz)$")
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
@@ -70,7 +72,7 @@ def _format(url: str) -> Format:
     for ending, kind in ENDINGS.items():
         if _bare(url).lower().endswith(ending):
             return kind
-    if re.search(r"\.(tar\.\w+|tgz)$", _bare(url).lower()):
+    if _COMPRESSED.search(_bare(url).lower()):
         raise DataError(f"{url}: compressed tar; unpack it to .tar, because rows are read in place")
     raise DataError(f"{url}: neither .tar nor .parquet; give shards in one of these formats")
 
@@ -86,21 +88,41 @@ def _meant(word: str, folder: Path) -> Iterator[str]:
 def _local(word: str, folder: Path) -> Iterator[str]:
     path = folder / Path(word).expanduser()
     if path.is_dir():
-        yield from (str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in ENDINGS)
+        yield from _in_folder(path)
     elif path.suffix == ".txt" and path.is_file():
         lines = [line.strip() for line in read_text(path, limit=LIST_BYTES).splitlines()]
         for line in lines:
             yield from _meant(line, path.parent) if line and not line.startswith("#") else ()
     elif has_magic(word) and not path.exists():
-        pattern = Path(word).expanduser()
-        root = Path(pattern.anchor) if pattern.is_absolute() else folder
-        yield from sorted(map(os.path.normpath, root.glob(str(pattern.relative_to(pattern.anchor)))))
+        yield from _matches(Path(word).expanduser(), folder)
     elif path.exists():
         yield os.path.normpath(path)
     else:
         raise DataError(
             f"{word}: no such file or folder{'' if Path(word).is_absolute() else f' in {folder}'}"
         )
+
+
+def _in_folder(folder: Path) -> list[str]:
+    """The shards of a folder; those that would be ones if they were unpacked are mentioned."""
+    files = sorted(folder.iterdir())
+    compressed = [file.name for file in files if _COMPRESSED.search(file.name.lower())]
+    if compressed:
+        warnings.warn(
+            f"{folder}: {len(compressed):,} compressed tar files are left out, first {compressed[0]}; unpack them to "
+            ".tar, because rows are read in place",
+            stacklevel=2,
+        )
+    return [str(file) for file in files if file.suffix.lower() in ENDINGS]
+
+
+def _matches(pattern: Path, folder: Path) -> list[str]:
+    if any("**" in part and part != "**" for part in pattern.parts):
+        raise DataError(
+            f"{pattern}: ** stands for folders and needs slashes around it; write FOLDER/**/*.tar"
+        )
+    root = Path(pattern.anchor) if pattern.is_absolute() else folder
+    return sorted(map(os.path.normpath, root.glob(str(pattern.relative_to(pattern.anchor)))))
 
 
 def _expanded(word: str) -> list[str]:
