@@ -70,6 +70,47 @@ def test_free_memory_is_shared_by_the_processes_of_a_host(monkeypatch):
     assert free_memory() == pytest.approx(alone / 4, rel=0.2)
 
 
+MB = 10**6
+SECOND = {
+    "memory.max": 40 * MB,
+    "memory.current": 15 * MB,
+    "memory.stat": f"anon 1\ninactive_file {5 * MB}\n",
+}
+FIRST = {"memory.limit_in_bytes": 40 * MB, "memory.usage_in_bytes": 15 * MB}
+
+
+@pytest.mark.parametrize(
+    ("groups", "folder", "files", "left"),
+    [
+        ("0::/", ".", SECOND, 30 * MB),
+        ("0::/a/b", "a", SECOND, 30 * MB),
+        ("0::/a/b", "a/b", {**SECOND, "memory.max": 10 * MB}, 0),
+        ("5:cpu:/\n4:memory:/docker/x\n0::/", "memory", FIRST, 25 * MB),
+        ("4:cpu,memory:/x", "memory/x", FIRST | {"memory.stat": f"total_inactive_file {MB}\n"}, 26 * MB),
+    ],
+    ids=["container", "above", "exceeded", "first version", "cache"],
+)
+def test_the_limit_of_a_container_counts(monkeypatch, tmp_path, groups, folder, files, left):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    (tmp_path / "groups").write_text(groups)
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (tmp_path / folder / name).write_text(f"{content}\n")
+    monkeypatch.setattr("pencil.stores.choice.GROUPS", tmp_path / "groups")
+    monkeypatch.setattr("pencil.stores.choice.GROUPS_ROOT", tmp_path)
+    assert free_memory() == left
+
+
+@pytest.mark.parametrize("groups", ["0::/", "", "nonsense", None])
+def test_without_a_limit_the_memory_of_the_host_counts(monkeypatch, tmp_path, groups):
+    if groups is not None:
+        (tmp_path / "groups").write_text(groups)
+    (tmp_path / "memory.max").write_text("max\n")
+    monkeypatch.setattr("pencil.stores.choice.GROUPS", tmp_path / "groups")
+    monkeypatch.setattr("pencil.stores.choice.GROUPS_ROOT", tmp_path)
+    assert free_memory() > 100 * MB
+
+
 def test_a_file_is_as_large_as_its_rows_and_starts_with_zeros(tmp_path):
     mapped = allocate((3, 4), torch.int16, tmp_path)
     assert mapped.shape == (3, 4)

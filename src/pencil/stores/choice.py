@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,11 @@ from pencil.stores.rows import DenseStore, TopStore, words
 
 GRAMMAR = r"auto|dense(:mapped)?|top:[1-9]\d*(:mapped)?"
 SHARE = 0.6  # of the free memory; the network, its gradients and the loader need the rest
+GROUPS, GROUPS_ROOT = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+_GROUP_FILES = (  # of both versions: the limit, the use, and what of the use is cache that the system can drop
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 USUAL_K = 8  # keeps 99.8 % of the labels of whole rows on 200 classes, see benchmarks/cub_stores.py
 
 
@@ -95,9 +101,48 @@ def free_memory() -> int:
 
 
 def _available() -> int:
+    """Bytes that are free on the host and within the limits of this process, such as those of a container."""
+    limited = (_of_group(folder) for folder in _group_folders())
+    return min([_of_host(), *(free for free in limited if free is not None)])
+
+
+def _of_host() -> int:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(line for line in lines if line.startswith("MemAvailable:"))
         return int(free.split()[1]) * 1024
     except (OSError, StopIteration, ValueError):  # not Linux: half of what there is
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _group_folders() -> Iterator[Path]:
+    """The folders of this process's control groups, and those above, whose limits hold for it too."""
+    try:
+        lines = [line.split(":", 2) for line in GROUPS.read_text().splitlines()]
+    except OSError:  # not Linux
+        return
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        # A container may see its own group as the root, and not the path: what is not there has no limit.
+        root, parts = GROUPS_ROOT / ("memory" if controllers else ""), path.strip("/").split("/")
+        yield from (root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1))
+
+
+def _of_group(folder: Path) -> int | None:
+    """Bytes that the limit of a control group leaves free; None without one."""
+    for limit, use, cache in _GROUP_FILES:
+        try:
+            most, used = (int((folder / name).read_text()) for name in (limit, use))
+            return max(0, most - used + _cached(folder, cache))
+        except (OSError, ValueError):  # no such file, or the limit is the word max
+            continue
+    return None
+
+
+def _cached(folder: Path, name: str) -> int:
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+    except (OSError, StopIteration, ValueError):
+        return 0
