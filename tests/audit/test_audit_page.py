@@ -7,6 +7,7 @@ import pytest
 
 from pencil.audit import AuditPage, FrozenLabels, Wanted, begin, current_audit
 from pencil.errors import ConfigError
+from pencil.review import Review
 from pencil.review.history import Who
 from pencil.review.session import Session
 from pencil.run import LabelTable, RunDirectory
@@ -93,6 +94,16 @@ def test_repeated_and_wrong_requests(page, run):
         with pytest.raises(ConfigError, match="is not in the sample"):
             read(outside)
         assert read(item["row"]) is None  # plain numbers
+
+
+def test_the_page_knows_its_audit_again_but_no_other_one(page, run):
+    answered(page, 0)
+    assert opened(run.path).identity == page.identity
+    other = begin(run, page._labels, Wanted(looks=20, seed=6, bound="live"))
+    assert AuditPage(run, other, page._labels).identity != page.identity
+    review = Review(run)
+    review.close()
+    assert review.identity != page.identity
 
 
 def test_images_are_shown_without_their_names(tmp_path):

@@ -154,6 +154,42 @@ def test_a_token_that_arrives_while_the_old_one_is_refused_is_taken(browser, ser
     assert all("status of 401" in line for line in page.complaints())
 
 
+@pytest.mark.parametrize("waiting", [False, True], ids=["an item on the screen", "a decision on its way"])
+def test_a_new_address_in_the_tab_shows_its_own_run(browser, serve, make_run, tmp_path, waiting):
+    runs = [make_run(tmp_path / name, images=False) for name in ("first", "second")]
+    server, page = serve(runs[0], "--port", "0"), Page(browser)
+    browser.get(server.url)
+    page.ready()
+    server.end()
+    browser.execute_script("page.old = true")
+    if waiting:
+        page.press("d")
+        page.until("document.getElementById('status').className === 'bad'")
+    server = serve(runs[1], "--port", str(server.port))
+    browser.get(server.url)
+    page.until("!page.old && page.ready && !page.busy")
+    assert page.text("status").startswith("The page now shows another run, or changed labels.")
+    assert [list(read_decisions(run)) for run in runs] == [[], []]
+    item = page.decide("d")
+    assert [made.row for made in read_decisions(runs[1])] == [item["row"]]
+    assert list(read_decisions(runs[0])) == []
+
+
+def test_a_key_before_the_page_knows_the_new_run_decides_nothing(browser, serve, make_run, tmp_path):
+    runs = [make_run(tmp_path / name, images=False) for name in ("first", "second")]
+    server, page = serve(runs[0], "--port", "0"), Page(browser)
+    browser.get(server.url)
+    page.ready()
+    server.end()
+    server = serve(runs[1], "--port", str(server.port))
+    browser.execute_script("page.old = true; page.token = arguments[0]", server.token)
+    browser.execute_script("sessionStorage.setItem('token', arguments[0])", server.token)
+    page.press("d")
+    page.until("!page.old && page.ready && !page.busy")
+    assert "it was not recorded here" in page.text("status")
+    assert list(read_decisions(runs[1])) == []
+
+
 HOSTILE = (
     '<img src="x" onerror="window.ran = 1">',
     "<script>window.ran = 1</script>",

@@ -14,6 +14,7 @@ from pencil.audit.session import answer
 from pencil.data import Beside
 from pencil.errors import ConfigError
 from pencil.review.history import Entry, Who
+from pencil.review.identity import identity_of
 from pencil.review.items import as_json_text
 from pencil.review.pictures import open_pictures
 from pencil.run import RunDirectory
@@ -45,6 +46,7 @@ class AuditPage:
     ) -> None:
         self.directory, self.audit, self._labels = directory, audit, labels
         self._numbers = {name: number for number, name in enumerate(labels.names)}
+        self.identity = identity_of(directory, "audit", audit.plan.model_dump_json(), *labels.names)
         self._lock = threading.Lock()
         self._back: int | None = None  # the look to answer again
         self._tickets: dict[str, list[Reply]] = {}

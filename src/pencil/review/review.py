@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
@@ -10,12 +9,11 @@ from typing import NamedTuple
 
 from pencil.data import Beside
 from pencil.errors import ConfigError, RunError
-from pencil.results.audited import AUDITED
 from pencil.results.decisions import FIRST, REVIEW_FILE
-from pencil.results.estimates import ESTIMATES
 from pencil.results.judged import verdict_of
 from pencil.review.database import Database
 from pencil.review.history import Choice, Entry, History, Who
+from pencil.review.identity import digest_of, identity_of, source_of
 from pencil.review.items import (
     ACTIONS,
     Answer,
@@ -38,7 +36,6 @@ RECENT = 20  # decisions in the list of recent decisions
 LOOKS = 100  # looks of the forecast
 STOP_BELOW = 5.0  # errors expected in that many looks
 FARTHEST = 100_000  # looks ahead to find the moment to stop
-SOURCES = (ESTIMATES, AUDITED)  # files of a run that change with its probabilities
 
 
 class Taken(NamedTuple):
@@ -85,7 +82,8 @@ class Review:
             _check_compared(directory, self._table)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
-        round_ = SECOND if second_opinion else FIRST
+        round_, self._source = SECOND if second_opinion else FIRST, source_of(directory)
+        self.identity = identity_of(directory, round_, self._source, *self.class_names)
         self._queue = Queue(self._database, lease_seconds=lease_seconds, round=round_)
         self._history = History(self._database, self._queue)
         with self._database.writing():
@@ -111,7 +109,7 @@ class Review:
             newest = self._database.find("SELECT MAX(entry) FROM history WHERE round = ?", (FIRST,))
             return {SECOND: Part(str(newest), partial(decided_rows, self._database))}
         name = f"{self.goal}, all rows" if with_sure else self.goal
-        return {name: Part(self._source(), partial(self._order, ALL if with_sure else DOUBTFUL))}
+        return {name: Part(self._source, partial(self._order, ALL if with_sure else DOUBTFUL))}
 
     def _order(self, verdicts: Sequence[int]) -> Order:
         """The rows by their probabilities without decisions, so that decisions do not change the order."""
@@ -119,17 +117,8 @@ class Review:
             return order_of_groups(self._table.chunks(decided=False), self._table.near)
         return order_by(self.goal, self._table.chunks(decided=False), verdicts)
 
-    def _source(self) -> str:
-        """A digest of what the order depends on; the verdict rule decides only between relabel and review."""
-        found = hashlib.sha256()
-        for name in SOURCES:
-            path = self.directory.path / name
-            found.update(path.read_bytes() if path.is_file() else b"")
-        return found.hexdigest()
-
     def _about(self) -> Mapping[str, str]:
-        names = "\0".join(self.class_names).encode("utf-8", "surrogateescape")
-        return {"rows": str(len(self._table)), "classes": hashlib.sha256(names).hexdigest()}
+        return {"rows": str(len(self._table)), "classes": digest_of(self.class_names)}
 
     # requests
 

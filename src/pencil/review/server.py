@@ -10,84 +10,28 @@ import signal
 import socket
 from collections.abc import Callable
 from importlib import resources
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from typing import Any
 
 from pencil.errors import ConfigError, PencilError
 from pencil.imports import need
 from pencil.review.access import App, Guarded, HostNames
 from pencil.review.connection import LIMITS, PURPOSE, Limits, protocol
-from pencil.review.history import OvertakenError, TicketError, Who
+from pencil.review.history import OvertakenError, TicketError
+from pencil.review.identity import OtherRunError, check_identity
 from pencil.review.items import Seen
+from pencil.review.requests import Asked, Decided, Number, TakenBack
 from pencil.review.session import Session
 
 PORT = 8642
 GRACE_SECONDS = 2
-LARGEST = 1 << 53  # largest exact integer in JavaScript; SQLite's limit is 2^63
 LONGEST_ERROR = 300
-MOST_AT_ONCE = 96  # rows of one request
 THUMBNAIL = 256  # pixels
 PARTS = {"style": ("page.css",), "script": ("page.js", "show.js", "choose.js", "grid.js")}
 """The files that are inserted into the page, by element."""
 
 
-def _plain(text: str) -> str:
-    if any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in text):
-        raise ValueError("control characters are not allowed")
-    return text
-
-
-Number = Annotated[int, Field(ge=0, le=LARGEST)]
-Name = Annotated[str, AfterValidator(_plain)]
 Routes = dict[str, tuple[str, Callable[..., Any]]]
 """Method and endpoint by path."""
-
-
-class Plain(BaseModel):
-    """A part of a request that must be exactly as declared."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
-
-
-class Asked(Plain):
-    """A request for the next rows, ``count`` at once, with its client."""
-
-    client: Name = Field(min_length=1, max_length=64)
-    count: int = Field(default=1, ge=1, le=MOST_AT_ONCE)
-
-
-class SeenRow(Plain):
-    """A row as the client saw it."""
-
-    row: Number
-    version: Number
-
-
-class Signed(Asked):
-    """A request that changes the history; its ticket makes repeated requests harmless."""
-
-    reviewer: Name = Field(min_length=1, max_length=80)
-    ticket: Name = Field(min_length=1, max_length=64)
-
-    @property
-    def who(self) -> Who:
-        """The sender of the request."""
-        return Who(self.reviewer, self.client)
-
-
-class Decided(Signed):
-    """A request to act on rows."""
-
-    items: list[SeenRow] = Field(min_length=1, max_length=MOST_AT_ONCE)
-    action: Name = Field(max_length=16)
-    label: Number | None = None
-
-
-class TakenBack(Signed):
-    """A request to undo an entry, by default all of the client's newest request."""
-
-    entry: Number | None = None
 
 
 def check_installed() -> None:
@@ -149,17 +93,20 @@ def _originals(review: Session, responses: Any) -> Routes:
 
 def _add_routes(app: Any, review: Session, reviewer: str, responses: Any) -> None:
     def start() -> Any:
-        return _answer(responses, {**review.start(), "reviewer": reviewer})
+        return _answer(responses, {**review.start(), "identity": review.identity, "reviewer": reviewer})
 
     def take_next(asked: Asked) -> Any:
+        check_identity(review, asked.identity)
         return _answer(responses, review.take(asked.client, asked.count))
 
     def decide(decided: Decided) -> Any:
+        check_identity(review, decided.identity)
         seen = [Seen(each.row, each.version) for each in decided.items]
         made = review.decide(decided.who, decided.ticket, seen, decided.action, decided.label, decided.count)
         return _answer(responses, made)
 
     def undo(taken: TakenBack) -> Any:
+        check_identity(review, taken.identity)
         return _answer(responses, review.undo(taken.who, taken.ticket, taken.entry, taken.count))
 
     def recent() -> Any:
@@ -196,6 +143,9 @@ def _add_refusals(app: Any, review: Session, responses: Any) -> None:
     async def overtaken(_: Any, error: OvertakenError) -> Any:
         return refuse(409, error, overtaken=review.describe(error.entry))
 
+    async def elsewhere(_: Any, error: OtherRunError) -> Any:
+        return refuse(409, error, identity=review.identity)
+
     async def mistaken(_: Any, error: Any) -> Any:
         first = error.errors()[0]
         return refuse(422, f"{'.'.join(map(str, first['loc'][1:])) or 'body'}: {first['msg']}")
@@ -206,6 +156,7 @@ def _add_refusals(app: Any, review: Session, responses: Any) -> None:
     for kind, handler in {
         PencilError: refused,
         OvertakenError: overtaken,
+        OtherRunError: elsewhere,
         invalid: mistaken,
         exceptions.HTTPException: unknown,
     }.items():

@@ -16,7 +16,14 @@ class Session(Protocol):
     ``count`` rows that are now reserved for the client, see ``Labels.item``), ``progress`` (``total`` and ``decided``),
     ``forecast`` (see ``items.forecast``; None hides it) and ``agreement`` (None hides it). A session that hides the
     suggestion leaves ``likely`` empty in its items.
+
+    ``identity`` is another text for another run, another set of rows to show, or changed suggestions (see
+    ``pencil.review.identity``), and the same one after a restart.
     """
+
+    @property
+    def identity(self) -> str:
+        """What the session shows, as a short text."""
 
     def start(self) -> Answer:
         """What the page loads once: the run's name, its classes, and what the rows are shown as."""

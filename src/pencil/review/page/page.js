@@ -5,8 +5,9 @@ const FOUND = 1000;
 const RETRY = 1000;
 const PATIENCE = 1000;
 const WORDS = { accepted: "accepted", kept: "kept", changed: "changed to", dropped: "dropped", skipped: "skipped", answered: "answered" };
+const OTHER_RUN = "The page now shows another run, or changed labels. If a decision was still waiting, it was not recorded here.";
 const page = {
-  token: "", client: "", classes: [], images: false, texts: false, goal: null, blind: false, grid: false, items: [], item: null,
+  token: "", client: "", identity: "", classes: [], images: false, texts: false, goal: null, blind: false, grid: false, items: [], item: null,
   ready: false, busy: false, searching: false, picked: -1,
 };
 
@@ -70,6 +71,7 @@ async function insist(path, body) {
     try {
       return await ask(path, body);
     } catch (error) {
+      if (error instanceof Refused && error.body.identity) await startOver();
       if (error instanceof Refused && error.status !== 401) throw error;
       if (error instanceof Refused) {
         say("The server has a new token. Open the address it printed in this tab. Your decisions are saved.", "bad");
@@ -81,7 +83,13 @@ async function insist(path, body) {
     }
   }
 }
-const asked = () => ({ client: page.client, count: page.grid ? Number($("size").value) : 1 });
+function startOver() {
+  // What is on the screen belongs to another run than the server's, so nothing of it may be sent.
+  sessionStorage.setItem("said", OTHER_RUN);
+  location.reload();
+  return new Promise(() => {});  // until the page is left
+}
+const asked = () => ({ client: page.client, identity: page.identity, count: page.grid ? Number($("size").value) : 1 });
 const signed = () => ({ ...asked(), reviewer: $("reviewer").value.trim() || "unknown", ticket: ticket() });
 
 // actions
@@ -153,20 +161,23 @@ function toggleGrid() {
 
 // start
 
+async function load() {
+  const about = await ask("/api/start");
+  if (page.identity && page.identity !== about.identity) await startOver();
+  for (const name of ["identity", "classes", "images", "texts", "goal"]) page[name] = about[name];
+  if (about.blind) hideLabels();
+  $("run").textContent = about.run;
+  document.title = (page.blind ? "pencil audit " : "pencil review ") + about.run;
+  $("reviewer").value = localStorage.getItem("reviewer") || about.reviewer;
+  $("token").hidden = true;
+  const trouble = [stored("said"), about.trouble].filter(Boolean).join(" ");
+  sessionStorage.removeItem("said");
+  if (trouble) say(trouble, "bad");
+}
 async function begin() {
   if (!page.token) return askForToken();
   try {
-    const about = await ask("/api/start");
-    page.classes = about.classes;
-    page.images = about.images;
-    page.texts = about.texts;
-    page.goal = about.goal;
-    if (about.blind) hideLabels();
-    $("run").textContent = about.run;
-    document.title = (page.blind ? "pencil audit " : "pencil review ") + about.run;
-    $("reviewer").value = localStorage.getItem("reviewer") || about.reviewer;
-    $("token").hidden = true;
-    if (about.trouble) say(about.trouble, "bad");
+    await load();
     await alone(async () => show(await insist("/api/next", asked())));
   } catch (error) {
     if (error instanceof Refused && error.status === 401) askForToken();
@@ -206,4 +217,8 @@ $("reviewer").addEventListener("keydown", (event) => { if (event.key === "Enter"
 $("recent").addEventListener("toggle", () => showRecent().catch((error) => say(error.message, "bad")));
 $("differ").addEventListener("toggle", () => showDifferences().catch((error) => say(error.message, "bad")));
 document.addEventListener("keydown", key);
-window.addEventListener("hashchange", () => { takeToken(); if (!page.item && !page.busy) begin(); });
+window.addEventListener("hashchange", () => {
+  takeToken();
+  if (!page.item && !page.busy) begin();
+  else load().catch((error) => say(error.message, "bad"));  // the new server may show another run
+});

@@ -1,0 +1,52 @@
+"""What a page shows, as a short text: a page that was loaded from another run must not decide on this one's rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from pencil.errors import PencilError
+from pencil.results.audited import AUDITED
+from pencil.results.estimates import ESTIMATES
+from pencil.review.session import Session
+from pencil.run import RunDirectory
+
+SOURCES = (ESTIMATES, AUDITED)  # files of a run that change with its probabilities
+
+
+class OtherRunError(PencilError):
+    """The page was loaded from another run, or shows labels that changed since."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "identity: the page shows another run, or labels that have changed since; nothing was recorded, reload it"
+        )
+
+
+def source_of(directory: RunDirectory) -> str:
+    """A digest of what order and suggestions depend on; the verdict rule decides only between relabel and review."""
+    found = hashlib.sha256()
+    for name in SOURCES:
+        path = directory.path / name
+        found.update(path.read_bytes() if path.is_file() else b"")
+    return found.hexdigest()
+
+
+def digest_of(words: Iterable[str]) -> str:
+    """A digest of words, such as the names of classes."""
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def identity_of(directory: RunDirectory, *words: str) -> str:
+    """The identity of a session: a digest of its run's folder and of the words that tell what it shows."""
+    return digest_of((str(directory.path.resolve()), *words))
+
+
+def check_identity(session: Session, loaded: str | None) -> None:
+    """Check that a request comes from a page that shows this session; a client without a page sends no identity.
+
+    Raises:
+        OtherRunError: The page was loaded from another session.
+    """
+    if loaded is not None and loaded != session.identity:
+        raise OtherRunError
