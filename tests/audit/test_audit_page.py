@@ -113,6 +113,20 @@ def test_images_are_shown_without_their_names(tmp_path):
     assert page.picture(item["row"]).startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("--auditor", "Ann")], ids=["nobody", "Ann"])
+def test_the_page_learns_whether_the_auditor_was_named(run, words):
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("fastapi")
+    server = servers.Server(run.path, "--page", "--port", "0", *words, command="audit")
+    with contextlib.closing(server.process.stdout), contextlib.closing(server.process.stderr):
+        headers = {"Authorization": f"Bearer {server.token}"}
+        told = httpx.get(f"{server.base}/api/start", headers=headers, trust_env=False).json()
+        server.process.kill()
+        server.process.wait()
+    assert (told["reviewer"] == "Ann", told["named"]) == (bool(words), bool(words))
+
+
 @pytest.mark.browser
 def test_answers_by_keys_with_the_server_killed_midway(tmp_path):
     pytest.importorskip("fastapi")

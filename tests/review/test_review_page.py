@@ -190,6 +190,41 @@ def test_a_key_before_the_page_knows_the_new_run_decides_nothing(browser, serve,
     assert list(read_decisions(runs[1])) == []
 
 
+def test_a_name_given_to_the_command_comes_before_one_typed_earlier(browser, serve, make_run, tmp_path):
+    run, page = make_run(tmp_path, images=False), Page(browser)
+    shown = "document.getElementById('reviewer').value"
+
+    def opened(port, *words):
+        server = serve(run, "--port", str(port), *words)
+        browser.get(server.url)
+        page.ready()
+        return server
+
+    def typed(name):
+        box = browser.find_element("id", "reviewer")
+        box.clear()
+        box.send_keys(name, "\ue007")
+        page.decide("d")
+
+    server = opened(0)
+    typed("Bob")
+    server.end()
+    server = opened(server.port, "--reviewer", "Ann")
+    page.until(f"{shown} === 'Ann'")
+    page.decide("d")
+    typed("Cleo")  # another person at this server
+    browser.refresh()
+    page.ready()
+    assert browser.execute_script(f"return {shown}") == "Cleo"
+    for words, name in ((("--reviewer", "Ann"), "Ann"), ((), "Cleo")):  # nobody is named: who typed last
+        server.end()
+        server = opened(server.port, *words)
+        page.until(f"{shown} === '{name}'")
+    with sqlite3.connect(run / "review.sqlite") as history:
+        assert history.execute("SELECT reviewer FROM history").fetchall() == [("Bob",), ("Ann",), ("Cleo",)]
+    history.close()
+
+
 HOSTILE = (
     '<img src="x" onerror="window.ran = 1">',
     "<script>window.ran = 1</script>",

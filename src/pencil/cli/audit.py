@@ -60,7 +60,10 @@ HOST = "127.0.0.1"
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="The port of --page. [default: 8642, or any free port]"
 )
-@click.option("--auditor", help="Your name in the certificate. [default: the user name]")
+@click.option(
+    "--auditor",
+    help="Your name in the certificate. [default: with --page the name last typed there, or the user name]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Write the certificate to this .json file.")
 @click.option(
     "--recalibrate",
@@ -124,13 +127,12 @@ def audit(
         _propose(run, labels, wanted, json_, unused=answers or out or recalibrate)
         return
     done: dict[str, Any] = {}
-    name = auditor or user_name()
     if answers is not None:
-        begun = _read(directory, begun, labels, answers, name)
+        begun = _read(directory, begun, labels, answers, auditor or user_name())
     if sheet is not None:
         done["csv"] = _write(directory, begun, sheet, rows)
     if page:
-        begun = _serve(directory, begun, labels, name, rows, port=port, json_=json_)
+        begun = _serve(directory, begun, labels, auditor, rows, port=port, json_=json_)
     _finish(directory, begun, done, out=out, recalibrate=recalibrate)
     _show(run, begun, done, json_)
 
@@ -249,7 +251,7 @@ def _serve(
     directory: RunDirectory,
     begun: Audit,
     labels: FrozenLabels,
-    auditor: str,
+    auditor: str | None,
     rows: _Rows,
     *,
     port: int | None,
@@ -275,7 +277,7 @@ def _serve(
                 f"{len(begun.items):,} labels to check, {len(begun.answered):,} of them answered; Ctrl-C stops"
             )
             click.echo(url)
-        serve(build_app(shown, token, HOST, auditor), listening)
+        serve(build_app(shown, token, HOST, auditor or user_name(), named=bool(auditor)), listening)
     return shown.audit
 
 

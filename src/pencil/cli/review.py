@@ -73,7 +73,9 @@ GOALS = (
     "--all", "with_sure", is_flag=True, help="Also review rows with the verdict keep, in the same order."
 )
 @click.option(
-    "--reviewer", help="Your name in the history; it can be changed on the page. [default: the user name]"
+    "--reviewer",
+    help="Your name in the history; it can be changed on the page. "
+    "[default: the name last typed on the page, or the user name]",
 )
 @click.option(
     "--lease-minutes",
@@ -143,7 +145,7 @@ def review(
             say(f"warning: {opened.trouble}")
         url = address(listening, token)
         _greet(run, url, token, opened, json_)
-        app = build_app(opened, token, host, reviewer or user_name())
+        app = build_app(opened, token, host, reviewer or user_name(), named=bool(reviewer))
         with _opened(url, open_):
             serve(app, listening)
         done, place = opened.progress()["decided"], shlex.quote(str(run))

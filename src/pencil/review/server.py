@@ -8,7 +8,7 @@ import json
 import re
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
@@ -40,13 +40,24 @@ def check_installed() -> None:
     need("uvicorn", extra="review", purpose=PURPOSE)
 
 
-def build_app(review: Session, token: str, host: str, reviewer: str, limits: Limits = LIMITS) -> App:
-    """Return the ASGI application with its access checks."""
+def build_app(
+    review: Session, token: str, host: str, reviewer: str, limits: Limits = LIMITS, *, named: bool = False
+) -> App:
+    """Return the ASGI application with its access checks.
+
+    Args:
+        review: What the page shows.
+        token: What every request for data must know.
+        host: The address that the server listens on.
+        reviewer: Whose name the page begins with.
+        limits: Of a connection.
+        named: Whether the user gave that name, so that it comes before one that the browser remembers.
+    """
     fastapi = need("fastapi", extra="review", purpose=PURPOSE)
     app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     responses = need("fastapi.responses", extra="review", purpose=PURPOSE)
     page = page_text()
-    _add_routes(app, review, reviewer, responses)
+    _add_routes(app, review, {"reviewer": reviewer, "named": named}, responses)
     app.add_api_route("/", lambda: responses.HTMLResponse(page), methods=["GET"])
     _add_refusals(app, review, responses)
     return Guarded(app, token, HostNames.of(host), policy_for(page), limits)
@@ -91,9 +102,9 @@ def _originals(review: Session, responses: Any) -> Routes:
     }
 
 
-def _add_routes(app: Any, review: Session, reviewer: str, responses: Any) -> None:
+def _add_routes(app: Any, review: Session, begun_by: Mapping[str, Any], responses: Any) -> None:
     def start() -> Any:
-        return _answer(responses, {**review.start(), "identity": review.identity, "reviewer": reviewer})
+        return _answer(responses, {**review.start(), "identity": review.identity, **begun_by})
 
     def take_next(asked: Asked) -> Any:
         check_identity(review, asked.identity)

@@ -36,9 +36,13 @@ async function ownClient() {
   sessionStorage.removeItem("client");
   return ownClient();
 }
+function keepToken(token) {
+  if (token !== stored("token")) sessionStorage.removeItem("reviewer");  // typed for the server before
+  sessionStorage.setItem("token", token);
+}
 function takeToken() {
   if (location.hash.length > 1) {
-    sessionStorage.setItem("token", location.hash.slice(1));
+    keepToken(location.hash.slice(1));
     history.replaceState(null, "", location.pathname);  // removes the token from the address bar
   }
   page.token = stored("token");
@@ -168,7 +172,8 @@ async function load() {
   if (about.blind) hideLabels();
   $("run").textContent = about.run;
   document.title = (page.blind ? "pencil audit " : "pencil review ") + about.run;
-  $("reviewer").value = localStorage.getItem("reviewer") || about.reviewer;
+  // A name typed for this server, the name that its command was given, a name typed at any time, the user name.
+  $("reviewer").value = stored("reviewer") || (!about.named && localStorage.getItem("reviewer")) || about.reviewer;
   $("token").hidden = true;
   const trouble = [stored("said"), about.trouble].filter(Boolean).join(" ");
   sessionStorage.removeItem("said");
@@ -199,7 +204,7 @@ function askForToken() {
 }
 $("token").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
-  sessionStorage.setItem("token", $("token").value.trim());
+  keepToken($("token").value.trim());
   page.token = stored("token");
   begin();
 });
@@ -212,7 +217,9 @@ $("search").addEventListener("blur", closeSearch);
 $("search").addEventListener("input", () => { page.picked = -1; search(); });
 $("search").addEventListener("keydown", searchKey);
 $("found").addEventListener("mousedown", (event) => event.preventDefault());  // keeps the focus in the search box
-$("reviewer").addEventListener("change", () => localStorage.setItem("reviewer", $("reviewer").value.trim()));
+$("reviewer").addEventListener("change", () => {
+  for (const storage of [sessionStorage, localStorage]) storage.setItem("reviewer", $("reviewer").value.trim());
+});
 $("reviewer").addEventListener("keydown", (event) => { if (event.key === "Enter") (page.grid ? $("tiles") : $("item")).focus(); });
 $("recent").addEventListener("toggle", () => showRecent().catch((error) => say(error.message, "bad")));
 $("differ").addEventListener("toggle", () => showDifferences().catch((error) => say(error.message, "bad")));
