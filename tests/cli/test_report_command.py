@@ -1,9 +1,15 @@
 """``pencil report`` as people and programs meet it."""
 
 import json
+import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pencil.cli.report import report as command
+
+MANUAL = Path(__file__).parents[2] / "docs" / "report.md"
 pytestmark = pytest.mark.slow
 
 
@@ -62,6 +68,33 @@ def test_runs_that_cannot_be_told_are_refused(main_program, finished, tmp_path):
     code, _, err = main_program("report", unfinished, "--json")
     assert (code, "is not finished; continue it with: pencil resume" in err) == (2, True)
     assert not (unfinished / "report.html").exists()
+
+
+def test_the_manual_names_every_option():
+    text = MANUAL.read_text(encoding="utf-8")
+    table = text[text.index("| option | effect |") : text.index("## How to read it")]
+    options = [name for option in command.params for name in option.opts if name.startswith("--")]
+    assert [name for name in options if f"`{name}" not in table] == []
+
+
+def test_data_that_moved_is_left_out_and_data_that_changed_is_refused(
+    main_program, points, finished, tmp_path
+):
+    run, data = shutil.copytree(finished, tmp_path / "run"), tmp_path / "data.npz"
+    config = (run / "config.toml").read_text(encoding="utf-8")
+    (run / "config.toml").write_text(config.replace(str(points), str(data)), encoding="utf-8")
+    code, out, _ = main_program("report", run, "--json")
+    assert (code, "the run's data cannot be read" in json.loads(out)["notes"][0]) == (0, True)
+    (run / "report.html").unlink()
+    with np.load(points) as arrays:
+        np.savez(data, **{**arrays, "X": arrays["X"] + 1})
+    code, _, err = main_program("report", run)
+    assert code == 2
+    assert "is not what the run was trained on: train: contents" in err
+    assert err.endswith("continue with the changed data: --changed-data\n")
+    assert not (run / "report.html").exists()
+    assert main_program("report", run, "--changed-data")[0] == 0
+    assert main_program("report", run, "--no-data")[0] == 0
 
 
 def test_methods_without_labels_are_told_too(main_program, points, tmp_path):
