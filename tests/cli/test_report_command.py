@@ -50,6 +50,14 @@ def test_the_truth_is_told_where_it_is_known_unless_the_data_is_left_alone(main_
         (("--out", "page.pdf"), "--out page.pdf: the ending must be .html or .htm"),
         (("--markdown", "notes.txt"), "--markdown notes.txt: the ending must be .md or .markdown"),
         (("--examples", "0"), "0 is not in the range 1<=x<=100"),
+        (
+            ("--no-data", "--images", "photos"),
+            "--no-data and --images: they are matched to the rows of the data",
+        ),
+        (
+            ("--no-data", "--texts", "a.txt"),
+            "--no-data and --texts: they are matched to the rows of the data",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(main_program, finished, words, message):

@@ -369,6 +369,16 @@ def test_a_signal_ends_it_in_order(serve, people, run, number, words):
         (["--host", "0.0.0.0"], "--host 0.0.0.0: the review would be reachable from the network"),
         (["--host", "203.0.113.5", "--allow-remote"], "cannot listen"),
         (["--port", "taken"], "cannot listen"),
+        (["--second-opinion", "--goal", "clean"], "--second-opinion and --goal: .*; leave out --goal$"),
+        (
+            ["--second-opinion", "--stop-below", "5"],
+            "--second-opinion and --stop-below: .*; leave out --stop-below$",
+        ),
+        (["--second-opinion", "--all", "--goal", "clean"], "--second-opinion and --goal and --all: "),
+        (
+            ["--goal", "duplicates", "--all"],
+            "--goal duplicates and --all: .*; leave out --all, or use another goal$",
+        ),
     ],
 )
 def test_mistakes_are_named_before_anything_is_served(running, run, words, message):

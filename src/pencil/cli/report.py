@@ -16,6 +16,7 @@ from pencil.cli.options import (
     texts_option,
 )
 from pencil.cli.output import print_json, say
+from pencil.errors import ConfigError
 
 EXAMPLES, MOST_EXAMPLES = 24, 100
 
@@ -64,6 +65,11 @@ def report(
     from pencil.report import gather, write_figures, write_markdown, write_page
     from pencil.run import LabelTable, RunDirectory
 
+    shown = beside(images, texts)
+    if no_data and shown is not None:
+        raise ConfigError(
+            f"--no-data and --{shown.kind}: they are matched to the rows of the data; leave out one of the two options"
+        )
     directory = RunDirectory.open(run)
     found = gather(
         directory,
@@ -72,7 +78,7 @@ def report(
         read_data=not no_data,
         changed_data=changed_data,
         max_false_relabels=max_false_relabels,
-        beside=beside(images, texts),
+        beside=shown,
     )
     page = out or run / "report.html"
     written: dict[str, Any] = {"out": str(page), "bytes": write_page(found, page)}

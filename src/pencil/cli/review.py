@@ -23,6 +23,7 @@ from pencil.cli.options import (
     user_name,
 )
 from pencil.cli.output import print_json, say
+from pencil.errors import ConfigError
 
 if TYPE_CHECKING:
     from pencil.review import Review
@@ -39,11 +40,9 @@ GOALS = (
 @click.option(
     "--goal",
     type=click.Choice(GOALS),
-    default=GOALS[0],
-    show_default=True,
     help="clean: rows that nobody reviews keep the given label, so those most likely wrong come first. "
     "relabel: they take the suggestion, so the least sure suggestions come first. "
-    "duplicates: groups of near-identical rows with different labels, a group at a time.",
+    "duplicates: groups of near-identical rows with different labels, a group at a time. [default: clean]",
 )
 @click.option(
     "--second-opinion",
@@ -53,9 +52,7 @@ GOALS = (
 @click.option(
     "--stop-below",
     type=click.FloatRange(0),
-    default=5.0,
-    show_default=True,
-    help="Suggest to stop when the next 100 looks are expected to find fewer errors than this.",
+    help="Suggest to stop when the next 100 looks are expected to find fewer errors than this. [default: 5]",
 )
 @images_option
 @texts_option
@@ -89,9 +86,9 @@ GOALS = (
 @click.option("--json", "json_", is_flag=True, help="Print address, token and forecast as one line of JSON.")
 def review(
     run: Path,
-    goal: str,
+    goal: str | None,
     second_opinion: bool,
-    stop_below: float,
+    stop_below: float | None,
     images: Path | None,
     texts: Path | None,
     open_: bool,
@@ -112,9 +109,11 @@ def review(
     """
     from pencil.review import Review
     from pencil.review.access import check_host, is_loopback, new_token
+    from pencil.review.review import STOP_BELOW
     from pencil.review.server import address, build_app, check_installed, listen, serve
     from pencil.run import RunDirectory
 
+    _check_used(goal, stop_below, second_opinion=second_opinion, with_sure=with_sure)
     check_installed()
     check_host(host, allow_remote=allow_remote)
     shown = beside(images, texts)
@@ -124,9 +123,9 @@ def review(
         closing(
             Review(
                 directory,
-                goal=goal,
+                goal=goal or GOALS[0],
                 second_opinion=second_opinion,
-                stop_below=stop_below,
+                stop_below=STOP_BELOW if stop_below is None else stop_below,
                 with_sure=with_sure,
                 lease_seconds=60 * lease_minutes,
                 max_false_relabels=max_false_relabels,
@@ -152,6 +151,20 @@ def review(
     say(
         f"{done:,} decided; next: pencil labels {place} --out labels.csv, or pencil train DATA --trusted {place}"
     )
+
+
+def _check_used(goal: str | None, stop_below: float | None, *, second_opinion: bool, with_sure: bool) -> None:
+    """Check that no option is given that would have no effect."""
+    given = {"--goal": goal is not None, "--stop-below": stop_below is not None, "--all": with_sure}
+    unused = " and ".join(name for name, is_given in given.items() if is_given)
+    if second_opinion and unused:
+        raise ConfigError(
+            f"--second-opinion and {unused}: decided rows are shown, in random order; leave out {unused}"
+        )
+    if goal == "duplicates" and with_sure:
+        raise ConfigError(
+            "--goal duplicates and --all: their groups are shown whole anyway; leave out --all, or use another goal"
+        )
 
 
 def _greet(run: Path, url: str, token: str, review: Review, json_: bool) -> None:
