@@ -154,6 +154,16 @@ def test_a_token_that_arrives_while_the_old_one_is_refused_is_taken(browser, ser
     assert all("status of 401" in line for line in page.complaints())
 
 
+def wait_for_a_new_page(browser):
+    """Ask again and again: a script that waits in the page ends with it."""
+    ready = "return typeof page === 'object' && !page.old && page.ready && !page.busy"
+    errors = pytest.importorskip("selenium.common.exceptions")
+    waiting = pytest.importorskip("selenium.webdriver.support.wait")
+    waiting.WebDriverWait(browser, 30, 0.05, [errors.WebDriverException]).until(
+        lambda driver: driver.execute_script(ready)
+    )
+
+
 @pytest.mark.parametrize("waiting", [False, True], ids=["an item on the screen", "a decision on its way"])
 def test_a_new_address_in_the_tab_shows_its_own_run(browser, serve, make_run, tmp_path, waiting):
     runs = [make_run(tmp_path / name, images=False) for name in ("first", "second")]
@@ -167,7 +177,7 @@ def test_a_new_address_in_the_tab_shows_its_own_run(browser, serve, make_run, tm
         page.until("document.getElementById('status').className === 'bad'")
     server = serve(runs[1], "--port", str(server.port))
     browser.get(server.url)
-    page.until("!page.old && page.ready && !page.busy")
+    wait_for_a_new_page(browser)
     assert page.text("status").startswith("The page now shows another run, or changed labels.")
     assert [list(read_decisions(run)) for run in runs] == [[], []]
     item = page.decide("d")
@@ -185,7 +195,7 @@ def test_a_key_before_the_page_knows_the_new_run_decides_nothing(browser, serve,
     browser.execute_script("page.old = true; page.token = arguments[0]", server.token)
     browser.execute_script("sessionStorage.setItem('token', arguments[0])", server.token)
     page.press("d")
-    page.until("!page.old && page.ready && !page.busy")
+    wait_for_a_new_page(browser)
     assert "it was not recorded here" in page.text("status")
     assert list(read_decisions(runs[1])) == []
 
