@@ -124,7 +124,7 @@ def out_of_fold(where: Line, examples: Examples, folder: Path) -> tuple[Tensor, 
         config = python_config(where, "fold", number=number)
         directory: RunDirectory = train(config, folder / str(number))
         rows = held_out(len(examples), where["seed"], number)
-        probs[rows] = distributions(predict(directory, config.data, "test")[0])
+        probs[rows] = distributions(predict(directory, config.data, "test", trust_code=True)[0])
         forward += sum(line["forward_passes"] for line in read_json_lines(directory.metrics))
     return probs, forward
 

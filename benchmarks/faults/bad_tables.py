@@ -166,13 +166,15 @@ def _cells() -> Iterator[Case]:
         "huge number": "50000000",
         "fraction": "0.5",
         "letters": "猫",
-        "nan": "nan",
         "None": "None",
     }
     for name, label in labels.items():
         yield _csv(f"label a {name}", _text(lines=(*LINES[:3], ("d.png", label))), "works")
     yield _csv(
         "label empty", _text(lines=(*LINES[:3], ("d.png", " "))), "error", r"row 4, column 'label': is empty"
+    )
+    yield _csv(
+        "label nan", _text(lines=(*LINES[:3], ("d.png", "nan"))), "error", r"row 4, column 'label': is empty"
     )
     yield _csv("label empty, skipped", _text(lines=(*LINES[:3], ("d.png", ""))), "works", skip=True)
     yield _csv("row too long", _text(lines=(*LINES[:3], ("d.png", "dog", "x"))), "error", "row 4")

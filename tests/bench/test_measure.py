@@ -53,7 +53,7 @@ def test_a_run_is_carried_out_measured_and_trimmed(configs, tmp_path, method, de
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert found["test_last"] == metrics[-1]["test_accuracy"]
     validated = [line for line in metrics if "validation_accuracy" in line]
-    assert len(validated) == 3
+    assert len(validated) == 5  # every fourth epoch, and the last one of each phase
     best = max(validated, key=lambda line: line["validation_accuracy"])
     assert found["test_best"] == best["test_accuracy"]
     assert not (folder / "checkpoints").exists()
