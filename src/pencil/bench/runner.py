@@ -93,9 +93,7 @@ def _set_aside(results: ResultsFile, grid: Grid, out: Path) -> int:
 
     Before anything is run, so that a grid that is stopped or run in part has no such results either.
     """
-    seeds = {line["seed"] for line in read_results(out)} | set(
-        grid.seeds
-    )  # results may have seeds of --seeds
+    seeds = {*grid.seeds, *(line["seed"] for line in read_results(out))}  # results may have seeds of --seeds
     outdated = results.set_aside({cell.key: cell.config_hash for cell in grid.cells(seeds=sorted(seeds))})
     if outdated:
         warnings.warn(

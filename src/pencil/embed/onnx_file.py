@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pencil.embed.network import EXAMPLES
 from pencil.embed.preprocess import Preprocessing
 from pencil.errors import ConfigError
 from pencil.imports import need
+from pencil.reading import is_file
 
 LOCATION = re.compile(rb"\x0a\x08location\x12")
 """The bytes before the name of a file of weights: field 1 is "location", and field 2 follows."""
@@ -136,7 +136,7 @@ def _weight_files(path: Path) -> set[Path]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
         named = {_text_at(graph, found.end()) for found in LOCATION.finditer(graph)}
     found = (path.parent / name for name in named)
-    return {file for file in found if os.path.isfile(file)}  # noqa: PTH113  # Path.is_file refuses long texts
+    return {file for file in found if is_file(file)}
 
 
 def _text_at(graph: mmap.mmap, place: int) -> str:

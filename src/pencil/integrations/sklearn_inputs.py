@@ -39,9 +39,8 @@ def fit_transform(X: Any) -> Transform | None:
     if columns is None or not any(map(_needs_encoding, columns.values())):
         return None
     found = fit(list(columns), _blocks(columns))
-    if (
-        0 < sum(bool(each.ignored) for each in found) < len(found)
-    ):  # with nothing left, encoding raises an error
+    ignored = sum(bool(each.ignored) for each in found)
+    if 0 < ignored < len(found):  # with nothing left, encoding raises an error
         warnings.warn(f"X: {words(found)}; leave those out, or turn them into numbers before", stacklevel=3)
     return FrameEncoding(found)
 
