@@ -1,6 +1,7 @@
 """``pencil bench``: a grid and tables from the command line."""
 
 import json
+import shutil
 
 import pytest
 
@@ -52,9 +53,20 @@ def out(grid, pencil, tmp_path_factory):
 def test_a_finished_cell_is_skipped_and_the_exit_code_is_0(out, grid, pencil):
     result = pencil("bench", "--only", "noise=symmetric_30", grid, "--out", out, "--quiet")
     assert result.exit_code == 0
-    words = f"bench {out} results 1 skipped 1 failed 0 missing 0"
+    words = f"bench {out} results 1 skipped 1 failed 0 missing 0 outdated 0"
     assert " ".join(result.stdout.split()) == words
     assert result.stderr == f"next: pencil bench table {out}\n"
+
+
+def test_results_of_other_settings_are_counted(out, grid, pencil, tmp_path):
+    copy, changed = tmp_path / "out", tmp_path / "changed.toml"
+    shutil.copytree(out, copy)
+    changed.write_text(grid.read_text().replace("rate = 0.3", "rate = 0.4"))
+    options = ("--only", "noise=lost", "--out", copy, "--jobs", 1, "--quiet", "--json")
+    with pytest.warns(UserWarning, match="1 results are left out"):
+        result = pencil("bench", changed, *options)
+    told = json.loads(result.stdout.splitlines()[-1])
+    assert (told["results"], told["failed"], told["outdated"]) == (0, 1, 1)
 
 
 def test_tables_come_from_the_folder_or_its_file(out, pencil):

@@ -1,4 +1,4 @@
-"""Settings of features that the format of their file does not use."""
+"""Settings that the format of the data does not use."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pencil.errors import ConfigError
-from pencil.kinds import FeaturesData
+from pencil.kinds import FeaturesData, ImagesData
 from pencil.run import read_splits
 from pencil.run.sources import resolve_data
 
@@ -72,3 +72,13 @@ def test_new_data_in_another_format_is_read_with_the_settings_of_a_run(files):
         assert read_splits(section(files, name, **settings)).train.labels.values.tolist() == [0, 1]
     with pytest.raises(ConfigError, match=r"data.labels: .* is not used"):
         read_splits(section(files, "rows.jsonl", labels="labels.npy"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "cub200", "clothing1m"])
+def test_columns_of_images_that_are_not_in_a_table_are_refused_when_a_run_begins(tmp_path, kind):
+    data = ImagesData(kind=kind, path=str(tmp_path))
+    assert resolve_data(data) is data
+    with pytest.raises(
+        ConfigError, match=rf"data.columns: .* is read as '{kind}', which has no columns; leave it out"
+    ):
+        resolve_data(data.model_copy(update={"columns": {"label": "species"}}))

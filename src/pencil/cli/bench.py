@@ -246,6 +246,7 @@ def _report(folder: Path, outcome: Outcome, json_: bool) -> None:
         "skipped": outcome.skipped,
         "failed": len(outcome.failed),
         "missing": outcome.missing,
+        "outdated": outcome.outdated,
     }
     if json_:
         print_json({"bench": str(folder), **counts, "errors": outcome.failed})

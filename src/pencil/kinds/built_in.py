@@ -110,6 +110,16 @@ def _features_alone(data: FeaturesData, path: Path) -> Unlabelled | None:
     return read_features_alone(path, data.keys) if data.labels is None else None
 
 
+def _without_columns(data: ImagesData, path: Path) -> ImagesData:
+    """The same settings; columns are an error, because labels of these images are not in a table."""
+    if data.columns:
+        raise ConfigError(
+            f"data.columns: {path} is read as {data.kind!r}, which has no columns; leave it out, or train on a file "
+            "with a column of paths and one of labels"
+        )
+    return data
+
+
 def _manifest(data: ImagesData, path: Path) -> Splits:
     return read_manifest(path, **_sized(data), on_error=data.on_error, columns=data.columns)
 
@@ -264,6 +274,7 @@ BUILT_IN = (
         preset="paper:cub200-lambda3000-alpha0",
         any_preset=False,
         like=IMAGE_FILES,
+        resolve=_without_columns,
         originals=images_folder,
     ),
     Kind(
@@ -274,6 +285,7 @@ BUILT_IN = (
         preset="paper:clothing1m",
         any_preset=False,
         like=IMAGE_FILES,
+        resolve=_without_columns,
         originals=lambda path: path,
     ),
     Kind(
@@ -286,6 +298,7 @@ BUILT_IN = (
         any_preset=False,
         embeds=lambda _: "images",
         like=IMAGE_FILES,
+        resolve=_without_columns,
         originals=lambda path: path,
     ),
 )
