@@ -13,7 +13,7 @@ from pencil.algorithm.losses import classification_loss, cross_entropy, network_
 from pencil.algorithm.schedule import LinearSchedule
 from pencil.engine import LabelLearner, LearnedLabels
 from pencil.engine.learned import LabelChanges
-from pencil.errors import DataError, NotFiniteError
+from pencil.errors import ConfigError, DataError, NotFiniteError
 from pencil.methods import CrossEntropy
 from pencil.stores import GivenLabels
 
@@ -332,6 +332,12 @@ def test_epochs_set_the_clock_and_with_it_phase_and_learning_rate():
         (4, "finetune", 0.1),
     ]
     assert list(learner.epochs(start=3)) == [3, 4]
+
+
+def test_a_loop_of_ones_own_refuses_phases_with_recomputed_labels():
+    phases = [Phase(name="correction", epochs=2, learning_rate=0.1, labels="calibrated")]
+    with pytest.raises(ConfigError, match=r'phases\[0\].labels: "calibrated" requires pencil.s own loop'):
+        next(LabelLearner(METHOD, LABELS, phases).epochs())
 
 
 def test_only_the_correction_phase_moves_labels():

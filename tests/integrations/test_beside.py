@@ -1,5 +1,7 @@
 """What every adapter refuses, and labels as a file."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -24,6 +26,13 @@ def learner_of(method=None, store="dense"):
 def test_several_processes_are_refused():
     with pytest.raises(ConfigError, match="4 processes would each learn their own labels"):
         require_fit(learner_of(), None, epochs=13, processes=4)
+
+
+def test_phases_with_recomputed_labels_are_refused():
+    learner = learner_of()
+    learner.phases = (*PHASES[:2], replace(PHASES[2], labels="calibrated"))
+    with pytest.raises(ConfigError, match=r'phases\[2\].labels: "calibrated" requires .*; leave it out'):
+        require_fit(learner, None, epochs=13, processes=1)
 
 
 def test_the_clock_runs_within_an_epoch():

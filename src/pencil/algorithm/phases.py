@@ -24,7 +24,7 @@ class Phase:
     rate are not negative and at most ``checks.LARGEST``.
 
     ``labels`` says what the phase begins with: the labels as they are, or new ones, calibrated on held-out rows
-    (``pencil.run.renewal``).
+    (``pencil.run.renewal``; only in pencil's own loop).
     """
 
     name: PhaseName

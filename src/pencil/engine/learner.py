@@ -43,6 +43,7 @@ from pencil.engine.learned import LabelChanges, LearnedLabels
 from pencil.engine.learner_checks import (
     FiniteWriter,
     Reminders,
+    refuse_calibrated,
     refuse_repeated,
     require_finite,
     require_shapes,
@@ -160,6 +161,7 @@ class LabelLearner:
 
     def epochs(self, start: int = 0) -> Iterator[int]:
         """Every epoch of the plan; it sets ``epoch``, and with it the phase."""
+        refuse_calibrated(self.phases)
         for epoch in range(start, total_epochs(self.phases)):
             self.epoch = float(epoch)
             self._reminders.begin_epoch()

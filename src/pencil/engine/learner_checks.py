@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Moment, Rows, Step
+from pencil.algorithm import Moment, Phase, Rows, Step
 from pencil.engine.finite import entries, is_finite
 from pencil.errors import ConfigError, DataError, NotFiniteError
 
@@ -43,6 +43,16 @@ def refuse_repeated(batches: Iterable[Tensor]) -> None:
     indices = [index for batch in batches for index in batch.tolist()]
     if len(set(indices)) != len(indices):
         raise DataError("a row appears twice between two steps; draw batches without replacement")
+
+
+def refuse_calibrated(phases: Sequence[Phase]) -> None:
+    """Refuse phases that begin with recomputed labels: another loop than pencil's own would keep the old ones."""
+    for number, phase in enumerate(phases):
+        if phase.labels == "calibrated":
+            raise ConfigError(
+                f'phases[{number}].labels: "calibrated" requires pencil\'s own loop, which holds rows out; leave it '
+                "out, or use pencil train"
+            )
 
 
 class FiniteWriter:

@@ -21,6 +21,7 @@ from pencil.algorithm import moment_at, total_epochs
 from pencil.durable import replacing
 from pencil.engine import LabelLearner
 from pencil.engine.finite import is_finite
+from pencil.engine.learner_checks import refuse_calibrated
 from pencil.errors import ConfigError, DataError, NotFiniteError, RunError
 
 LABELS_FILE = "pencil_labels.safetensors"
@@ -37,6 +38,7 @@ def require_fit(learner: LabelLearner, survey: Batches | None, *, epochs: int | 
         epochs: How many the trainer will run; None if unknown.
         processes: How many processes train.
     """
+    refuse_calibrated(learner.phases)
     name = learner.method.name
     if processes > 1:
         raise ConfigError(
