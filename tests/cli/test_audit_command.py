@@ -29,7 +29,7 @@ def right(trained):
 
 def test_a_sample_is_filled_in_and_certified(pencil, run, right, tmp_path):
     begun = pencil("audit", run)
-    assert "checks without an error certify 5 %" in begun.stdout
+    assert "checks without an error certify that at most 5 % of them are wrong" in begun.stdout
     assert not (run / "audit.jsonl").exists()
     sheet, filled, certificate = (tmp_path / name for name in ("s.csv", "f.csv", "c.json"))
     made = pencil("audit", run, "--csv", sheet, "--looks", 30, "--seed", 3, "--json")
@@ -52,6 +52,14 @@ def test_a_sample_is_filled_in_and_certified(pencil, run, right, tmp_path):
     assert pencil("report", run, "--markdown", tmp_path / "r.md").exit_code == 0
     bound = done["statements"][0]
     assert f"An audit found: {bound[0].upper()}{bound[1:]}." in (tmp_path / "r.md").read_text()
+
+
+def test_without_changed_labels_it_proposes_a_sample_of_all(pencil, run):
+    told = pencil("audit", run, "--max-false-relabels", "0%")
+    assert (
+        told.stdout
+        == f"no label has the verdict relabel; check a sample of all: pencil audit {run} --what all --page\n"
+    )
 
 
 def test_a_report_states_no_bound_before_there_are_answers(pencil, run, tmp_path):

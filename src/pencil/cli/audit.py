@@ -35,7 +35,8 @@ HOST = "127.0.0.1"
 @click.option(
     "--what",
     type=click.Choice(["relabels", "all"]),
-    help="The labels to audit: the changed ones, or a sample of all labels. [default: relabels]",
+    help="relabels: check a sample of the labels with the verdict relabel. all: check a sample of all labels, for the "
+    "noise rate and --recalibrate. [default: relabels]",
 )
 @click.option("--looks", type=click.IntRange(1), help="How many labels to check. [default: 100]")
 @click.option(
@@ -171,11 +172,11 @@ def _verify(file: Path, run: Path | None, max_false_relabels: float | None, json
 
     labels = None if run is None else _labels(RunDirectory.open(run), max_false_relabels)
     contents = verify(file, labels)
-    compared = "" if run is None else f" and matches {run}"
+    compared = "" if run is None else f", and it matches {run}"
     if json_:
         print_json({"verified": True, "run": None if run is None else str(run), **_statements(contents)})
         return
-    say(f"{file}: verified, it follows from its answers{compared}")
+    say(f"{file}: verified; its statements follow from its answers{compared}")
     for sentence in contents["statements"]:
         print_text(sentence)
 
@@ -214,9 +215,15 @@ def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool, *, un
     if json_:
         print_json({"run": str(run), "audit": None, "changed": size, "checks_needed": needed})
         return
+    place = shlex.quote(str(run))
+    if not size:
+        print_text(
+            f"no label has the verdict relabel; check a sample of all: pencil audit {place} --what all --page"
+        )
+        return
     print_text(
-        f"{size:,} changed labels; {needed:,} checks without an error certify {100 * limit:g} %\n"
-        f"begin with: pencil audit {shlex.quote(str(run))} --page, or --csv sample.csv"
+        f"{size:,} changed labels; {needed:,} checks without an error certify that at most {100 * limit:g} % of them "
+        f"are wrong\nbegin with: pencil audit {place} --page, or --csv sample.csv"
     )
 
 

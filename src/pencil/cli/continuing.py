@@ -90,7 +90,7 @@ def _joined_section(path: str, config: RunConfig, settings: tuple[str, ...]) -> 
     same = _place(path) == _place(config.data.path)
     if rows and not same:
         say(
-            f"{path} is other data than that of the earlier run, so {', '.join(rows)} of its data are left out"
+            f"{path} is not the data of the earlier run, so these settings of that run are left out: {', '.join(rows)}"
         )
     kept = {"validation": before["validation"], **(rows if same else {})}
     asked = [each for each in pairs_of(settings) if each[0].startswith("data.")]

@@ -59,8 +59,8 @@ def embed(
     """Write features of DATA by a pretrained network.
 
     MODEL is transformers:NAME_OR_FOLDER, sentence-transformers:NAME_OR_FOLDER, timm:NAME, torchvision:NAME, onnx:FILE,
-    efficientnet_lite0, minilm, or module:function. If the command is stopped, start it again: it continues. Under
-    torchrun, ranks divide the rows.
+    efficientnet_lite0, minilm, ngrams (texts, not pretrained), or your own module:function. If the command is stopped,
+    start it again: it continues. Under torchrun, ranks divide the rows.
     """
     from pencil.cli.settings import data_section
     from pencil.embed import named_code, open_encoder

@@ -14,7 +14,9 @@ from pencil.cli.output import human, print_json, print_pairs, say
 @click.option("--rows", type=int, required=True, help="Training examples.")
 @click.option("--classes", type=int, required=True, help="Classes.")
 @click.option("--ranks", type=int, default=1, show_default=True, help="Processes that train together.")
-@click.option("--k", type=int, help="Entries of a label row to keep. [default: by memory]")
+@click.option(
+    "--k", type=int, help="Classes to keep of each label row, the likeliest ones. [default: by memory]"
+)
 @click.option(
     "--batch-size", type=int, default=1024, show_default=True, help="Batch size, all ranks together."
 )

@@ -68,7 +68,8 @@ def report(
     shown = beside(images, texts)
     if no_data and shown is not None:
         raise ConfigError(
-            f"--no-data and --{shown.kind}: they are matched to the rows of the data; leave out one of the two options"
+            f"--no-data and --{shown.kind} cannot be combined: {shown.kind} are matched to the rows of the data; "
+            "leave out one of the two"
         )
     directory = RunDirectory.open(run)
     found = gather(

@@ -163,7 +163,8 @@ def _check_used(goal: str | None, stop_below: float | None, *, second_opinion: b
         )
     if goal == "duplicates" and with_sure:
         raise ConfigError(
-            "--goal duplicates and --all: their groups are shown whole anyway; leave out --all, or use another goal"
+            "--goal duplicates and --all cannot be combined: this goal shows whole groups anyway; leave out --all, or "
+            "use another goal"
         )
 
 

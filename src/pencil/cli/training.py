@@ -44,8 +44,8 @@ from pencil.errors import ConfigError
 @click.option(
     "--start",
     type=click.Choice(["given", "prototypes"]),
-    help="The labels that training starts from; prototypes: better ones, found from features in closed form. "
-    "[default: prototypes for features, unless --method, --preset or --config is given]",
+    help="The labels that training starts from. given: those of DATA. prototypes: labels estimated from the features "
+    "before training. [default: prototypes for features, unless --method, --preset or --config is given]",
 )
 @click.option(
     "--from",
@@ -60,7 +60,11 @@ from pencil.errors import ConfigError
     help="With --from RUN, which was trained with --embed: train the pretrained network too, its last block or all "
     "of it, on the labels as RUN corrected them.",
 )
-@click.option("--noise", help="Corrupt the training labels: symmetric:0.4, circular:0.3, instance:0.4, ...")
+@click.option(
+    "--noise",
+    help="Add noise to the labels in memory, to try the method: KIND:RATE with symmetric, circular, cifar10 or "
+    "instance, e.g. symmetric:0.4; or take the labels of a FILE or FILE:KEY.",
+)
 @click.option("--trusted", help="Verified labels: a reviewed run, or a CSV with id and label.")
 @click.option("--epochs", help="Epochs of the phases backbone, correction and finetune, e.g. 2,28,20.")
 @click.option("--seed", type=int, help="Seed of everything random.")

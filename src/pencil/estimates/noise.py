@@ -28,6 +28,7 @@ from pencil.estimates.whitening import Total
 WIDTH = 1.96
 SURE = 0.85
 MODEL_ERROR, MODEL_SHARE = 0.005, 0.03
+AUDIT = "check a hundred random rows: pencil audit RUN --what all --looks 100 --page, then --recalibrate"
 
 
 @dataclass(frozen=True)
@@ -153,14 +154,14 @@ def _alarm(test: Anchors) -> Alarm:
             f"at least {100 * test.floor:.1f} % of the labels are far from their features, more than the labels as a "
             "whole suggest: errors are concentrated on hard rows, as with labels by people, and the noise rate is "
             "probably higher than estimated",
-            "audit a hundred random rows (pencil audit)",
+            AUDIT,
         )
     return Alarm(
         "structure",
         f"the labels of {100 * test.wrong:.0f} % of the most distinct rows disagree with their features, and noise "
         f"that falls on all classes alike explains {100 * test.uniform:.0f} %: errors run between particular "
         "classes, which features alone cannot separate from hard rows",
-        "audit a hundred random rows (pencil audit)",
+        AUDIT,
     )
 
 
