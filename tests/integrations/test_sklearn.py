@@ -87,7 +87,7 @@ def test_alarms_are_those_of_the_estimates_and_of_too_many_changes(points):
     doubtful = replace(noise, alarms=(Alarm("matrix", "the matrix is unclear", "use better features"),))
     assert _alarms(doubtful, 0, 200) == ["the matrix is unclear. Remedy: use better features"]
     (changed,) = _alarms(noise, 190, 200)
-    assert changed.startswith("95.0% of the labels were changed, but at most ")
+    assert changed.startswith("95.0 % of the labels were changed, but at most ")
 
 
 def test_no_share_of_errors_means_no_relabels(points):

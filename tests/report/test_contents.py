@@ -190,6 +190,34 @@ def test_where_nothing_can_be_relabelled_the_report_says_what_to_do(make_run, ra
     assert "ask for a larger share with --max-false-relabels" in advice(report)[0].words
 
 
+@pytest.mark.parametrize(("name", "told"), [("changes", False), ("drift", True)])
+def test_labels_that_training_changed_are_no_suggestions(make_run, random_rows, tmp_path, name, told):
+    report = gathered(make_run(tmp_path / "run", *random_rows(100, 5), alarms=["too many"]), read_data=False)
+    (record,) = report.summary["alarms"]
+    report = replace(report, summary={**report.summary, "alarms": [record | {"name": name}]})
+    assert any(step.words.startswith("Resolve the alarms") for step in advice(report)) is told
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"source": "held-out rows", "surest": 0.85}, True),
+        ({"source": "held-out rows"}, False),
+        (
+            {"source": "held-out rows", "surest": 0.85, "alarms": [Alarm("structure", "confused", "audit")]},
+            False,
+        ),
+        ({"source": "early epoch", "surest": 0.85}, False),
+    ],
+)
+def test_too_few_held_out_rows_are_named_with_the_remedy(make_run, random_rows, tmp_path, changed, told):
+    report = gathered(make_run(tmp_path / "run", *random_rows(100, 5, scale=1.0)), max_false_relabels=0.001)
+    report = replace(report, estimates=replace(report.estimates, **changed))
+    steps = " ".join(step.words for step in advice(report))
+    assert ("held-out rows are too few" in steps) is told
+    assert ("hold out more rows, for example --set data.validation=0.2." in steps) is told
+
+
 def test_a_class_that_all_but_vanished_is_named(make_run, tmp_path):
     given = torch.arange(60) % 3
     suggested = torch.where(given == 2, 0, given)

@@ -42,15 +42,15 @@ def test_epochs_that_were_not_evaluated_are_no_candidates():
 
 def test_more_changes_than_the_estimate_allows_are_an_alarm():
     alarm = too_many_changes(30, 100, 0.25)
-    assert alarm.words.startswith("30.0% of the labels were changed, but at most 25.0%")
-    assert "at least 5.0% of all labels were right" in alarm.words
+    assert alarm.words.startswith("30.0 % of the labels were changed, but at most 25.0 %")
+    assert "at least 5.0 % of all labels were right" in alarm.words
     assert "pencil audit" in alarm.remedy
     assert too_many_changes(25, 100, 0.25) is None
     assert too_many_changes(3, 10, 0.25) is None  # 2.5 rows are rounded up
 
 
 def test_without_an_estimate_more_than_half_is_too_much():
-    assert too_many_changes(6, 10, None).words == "60.0% of the labels were changed"
+    assert too_many_changes(6, 10, None).words == "60.0 % of the labels were changed"
     assert too_many_changes(5, 10, None) is None
 
 

@@ -94,7 +94,7 @@ def test_more_changes_than_the_estimate_allows_end_correction_if_asked(make, tmp
     (alarm,) = run.summary["alarms"]
     high = json.loads((run.path / "estimates.json").read_text())["rate"]["high"]
     assert alarm["name"] == "changes"
-    assert f"at most {high:.1%} are estimated to be wrong" in alarm["words"]
+    assert f"at most {100 * high:.1f} % are estimated to be wrong" in alarm["words"]
     assert "labels and network of epoch" in alarm["action"]
     assert run.summary["labels_changed"] <= high * run.summary["examples"]
 

@@ -200,7 +200,8 @@ def _agreed(agreement: dict[str, Any]) -> str:
     if not agreement["both"]:
         return "second opinions: none yet"
     kappa = "" if agreement["kappa"] is None else f", kappa {agreement['kappa']:.2f}"
-    return f"second opinions: {agreement['agree']:,} of {agreement['both']:,} agree ({agreement['share']:.0%}{kappa})"
+    share = f"{100 * agreement['share']:.0f} %"
+    return f"second opinions: {agreement['agree']:,} of {agreement['both']:,} agree ({share}{kappa})"
 
 
 @contextmanager

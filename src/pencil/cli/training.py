@@ -184,7 +184,7 @@ def _report_stopped(directory: Any, json_: bool) -> NoReturn:
 def _print_summary(directory: Any) -> None:
     from pencil.report.contents import alarms_of
     from pencil.report.text import seem_wrong
-    from pencil.report.words import relabel_words
+    from pencil.report.words import relabel_words, too_few_held_out
     from pencil.results import RELABEL
     from pencil.run import LabelTable
 
@@ -197,6 +197,8 @@ def _print_summary(directory: Any) -> None:
     relabels = sum(int((rows.verdict == RELABEL).sum()) for rows in table.chunks())
     print_text(f"{seem_wrong(table.estimates.rate, len(table))}; {relabel_words(relabels, table.rule)}")
     print_pairs({"run": directory.path, **last, "seconds": summary["seconds"]})
+    if not relabels and (few := too_few_held_out(table.estimates)):
+        say(few)
     for alarm in alarms_of(table.estimates, summary):
         say(f"alarm: {alarm}")
     place = shlex.quote(str(directory.path))

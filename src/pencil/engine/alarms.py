@@ -132,7 +132,8 @@ def collapse(epochs: Sequence[Metrics]) -> Alarm | None:
         return None
     return Alarm(
         "collapse",
-        f"{which} collapsed to few classes: {share:.0%} of the classes lost more than {1 - LEFT:.0%} of their share",
+        f"{which} collapsed to few classes: {100 * share:.0f} % of the classes lost more than {100 * (1 - LEFT):.0f} % "
+        "of their share",
         "lower the label rate (method.label_rate) or the learning rate of the correction phase, or keep the classes "
         "balanced (method.balance)",
     )
@@ -154,7 +155,8 @@ def worse_labels(epochs: Sequence[Metrics]) -> Alarm | None:
     when = f"in epoch {best['epoch']}" if best["labels_gain"] > 0 else "among the given labels"
     return Alarm(
         "worse_labels",
-        f"the estimate expects {peak - now:.1%} fewer right labels than {when}: the network knows less than the labels",
+        f"by the estimate, the share of right labels is {100 * (peak - now):.1f} points lower than {when}: the network "
+        "knows less than the labels",
         REMEDY,
     )
 
@@ -179,8 +181,8 @@ def drift(epochs: Sequence[Metrics], held_out: int) -> Alarm | None:
         return None
     return Alarm(
         "drift",
-        f"agreement with the held-out given labels fell from {peak:.1%} in epoch {best['epoch']} to {now:.1%}: the "
-        "labels drift towards the network's mistakes",
+        f"agreement with the held-out given labels fell from {100 * peak:.1f} % in epoch {best['epoch']} to "
+        f"{100 * now:.1f} %: the labels drift towards the network's mistakes",
         REMEDY,
     )
 

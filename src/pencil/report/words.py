@@ -9,7 +9,8 @@ from pencil.report.contents import Report
 from pencil.report.curves import spans
 from pencil.report.near import near_words
 from pencil.report.text import between, count, listed, percent, seem_wrong, sentence, share_of
-from pencil.results import KEEP, RELABEL, REVIEW, VerdictRule
+from pencil.results import KEEP, RELABEL, REVIEW, Estimates, VerdictRule
+from pencil.results.summary import CHANGES
 
 SEVERAL = 8
 """Smaller classes may lose most of their examples by chance."""
@@ -88,6 +89,16 @@ def relabel_words(number: int, rule: VerdictRule) -> str:
     )
 
 
+def too_few_held_out(estimates: Estimates) -> str | None:
+    """Why no label is replaced, and the remedy, if the held-out rows are too few; None if they are enough."""
+    if estimates.source != "held-out rows" or estimates.surest == 1 or estimates.alarms:
+        return None
+    return (
+        "the held-out rows are too few to measure the noise well enough for that; hold out more rows, for example "
+        "--set data.validation=0.2"
+    )
+
+
 def _kept_wrong(report: Report) -> str:
     wrong = report.counts.false_keeps
     return (
@@ -158,7 +169,10 @@ def _alarms(report: Report) -> Advice | None:
             "Do not rely on the probabilities yet. Check a hundred random examples; --recalibrate then corrects them.",
             f"{_command('audit', report)} --what all --looks 100 --csv sample.csv",
         )
-    return Advice("Resolve the alarms before you use the suggestions.") if report.alarms else None
+    doubtful = any(
+        alarm["name"] != CHANGES for alarm in report.summary["alarms"]
+    )  # changes are no suggestions
+    return Advice("Resolve the alarms before you use the suggestions.") if doubtful else None
 
 
 def _nothing_found(report: Report) -> Advice | None:
@@ -205,9 +219,11 @@ def _relabel(report: Report) -> Advice | None:
 def _none_in_share(report: Report) -> Advice | None:
     if report.counts.total(RELABEL) or not report.counts.total(REVIEW):
         return None
+    few = too_few_held_out(report.estimates)
     return Advice(
         f"No label can be replaced with at most {share_of(report.rule.max_false_relabels)} errors. Review the doubtful "
         "ones, ask for a larger share with --max-false-relabels, or train on better features."
+        + (f" {sentence(few)}" if few else "")
     )
 
 

@@ -96,11 +96,11 @@ def too_many_changes(changed: int, num_rows: int, high: float | None) -> Alarm |
     share, allowed = changed / num_rows, HALF if high is None else high
     if changed <= math.ceil(allowed * num_rows):
         return None
-    words = f"{share:.1%} of the labels were changed"
+    words = f"{100 * share:.1f} % of the labels were changed"
     if high is not None:
         words += (
-            f", but at most {high:.1%} are estimated to be wrong: at least {share - high:.1%} of all labels were right "
-            "and are changed now"
+            f", but at most {100 * high:.1f} % are estimated to be wrong: at least {100 * (share - high):.1f} % of all "
+            "labels were right and are changed now"
         )
     return Alarm(
         CHANGES,
