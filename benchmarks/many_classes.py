@@ -49,8 +49,8 @@ def measure(*, quick: bool, seed: int) -> dict[str, float]:
         "start_right": round(100 * right / len(given), 1),
         "cut_right": round(100 * cut / len(given), 1),
         "rounds": len(start.rounds),
-        "fit_seconds": round(fitted, 1),
-        "all_seconds": round(time.perf_counter() - began, 1),
+        "fit_seconds": round(fitted, 3),
+        "all_seconds": round(time.perf_counter() - began, 3),
         "peak_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
 

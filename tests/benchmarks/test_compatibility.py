@@ -17,7 +17,9 @@ def compatibility(imported):
 
 @pytest.fixture(scope="module")
 def results(compatibility):
-    return compatibility.read(ROOT / "benchmarks" / "results" / "compatibility.jsonl")
+    found = compatibility.read(ROOT / "benchmarks" / "results" / "compatibility.jsonl")
+    assert {each.classes for each in found} == {10, 100, 200}
+    return found
 
 
 def test_flips_are_right_or_wrong_and_account_for_every_right_label(results):

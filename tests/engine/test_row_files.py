@@ -1,5 +1,6 @@
 """Rows in raw files: as they stood, whoever changes them meanwhile, and for any number of ranks."""
 
+import os
 import resource
 import tempfile
 import threading
@@ -80,6 +81,21 @@ def test_rows_of_another_store_or_of_other_data_are_refused(tmp_path):
             read_rows(tmp_path, state, owned)
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
+    write_rows(tmp_path, RowSnapshot({"values": torch.zeros(4, 2)}))
+    whole, open_file = tmp_path / file_name("values", 0), Path.open
+
+    def cut_first(path, *args, **options):
+        os.truncate(whole, 12)
+        return open_file(path, *args, **options)
+
+    with (
+        mock.patch.object(Path, "open", cut_first),
+        pytest.raises(RunError, match="ends after 12 of 32 bytes"),
+    ):
+        read_rows(tmp_path, {"values": torch.zeros(4, 2)}, range(4))
+
+
 # rows that change while they are saved
 
 
@@ -103,7 +119,8 @@ def test_pieces_are_the_rows_as_they_stood_however_writes_fall_between_them(data
 
 def test_rows_written_by_another_thread_meanwhile_are_saved_as_they_stood(tmp_path):
     values = torch.zeros(300_000, 4)
-    snapshot, stop = RowSnapshot({"values": values}, at_rest=False), threading.Event()
+    snapshot = RowSnapshot({"values": values}, at_rest=False)
+    begun, stop = threading.Event(), threading.Event()
 
     def write():
         generator = torch.Generator().manual_seed(0)
@@ -111,10 +128,12 @@ def test_rows_written_by_another_thread_meanwhile_are_saved_as_they_stood(tmp_pa
             rows = torch.randperm(300_000, generator=generator)[:500]
             snapshot.note(rows)
             values[rows] += 1
+            begun.set()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
+        assert begun.wait(60)
         with mock.patch.object(row_files, "PIECE", 10_000):
             write_rows(tmp_path, snapshot)
     finally:

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pencil import CosineSchedule, CrossEntropy, PencilError
+from pencil.cli.settings import train_config
 from pencil.config import RunConfig
 from pencil.estimates import Alarm
 from pencil.integrations.sklearn import PencilClassifier, _alarms
@@ -95,16 +96,19 @@ def test_no_share_of_errors_means_no_relabels(points):
     assert set(classifier.verdicts_) == {"keep", "review"}
 
 
-def test_labels_and_accuracy_are_those_of_a_run_of_the_engine(tmp_path, points):
-    from pencil.run import judged_labels, train
+@pytest.mark.parametrize("start", ["given", "prototypes"])
+def test_labels_and_accuracy_are_those_of_a_run_of_the_engine(tmp_path, points, start):
+    from pencil.run import LabelTable, judged_labels, train
 
     numbers, test = (np.unique(each, return_inverse=True)[1] for each in (points.noisy, points.test_true))
     path = tmp_path / "points.npz"
     np.savez(path, X=points.values, y=numbers, X_test=points.test_values, y_test=test)
-    directory = train(preset("features", str(path)).model_copy(update={"seed": 3}), tmp_path / "run")
-    classifier = PencilClassifier(random_state=3).fit(points.values, numbers)
+    directory = train(train_config(str(path), None, None, start=start, seed=3), tmp_path / "run")
+    classifier = PencilClassifier(random_state=3, start=start).fit(points.values, numbers)
     chunks, _ = judged_labels(directory)
     assert np.array_equal(classifier.label_distribution_, torch.cat([c.distribution for c in chunks]).numpy())
+    learned = torch.cat([c.distribution for c in LabelTable.open(directory).learned_chunks()])
+    assert np.array_equal(classifier.learned_distribution_, learned.numpy())
     assert classifier.score(points.test_values, test) == directory.summary["last"]["test_accuracy"]
 
 

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from pencil.errors import RunError
 from pencil.estimates import Curve, Recalibration
@@ -58,3 +60,17 @@ def test_the_file_of_a_correction_is_checked(tmp_path):
         (tmp_path / AUDITED).write_text(text)
         with pytest.raises(RunError, match="remove it to use the uncorrected probabilities"):
             read_recalibration(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), -0.1])
+def test_rows_that_are_no_probabilities_are_refused(tmp_path, wrong):
+    run = runs.run_of_logits(tmp_path / "run", *runs.random_rows(60, 8))
+    (part,) = (run / "posterior").glob("*.safetensors")
+    with safe_open(part, framework="pt") as file:
+        metadata = file.metadata()
+    tensors = load_file(part)
+    (name,) = (name for name, value in tensors.items() if value.shape == (60, 8))
+    tensors[name][3, 0] = wrong
+    save_file(tensors, part, metadata)
+    with pytest.raises(RunError, match="rows 0 to 59 contain invalid probabilities; do not use these labels"):
+        read(run)

@@ -95,6 +95,7 @@ def test_hooks_use_tools_of_the_development_environment():
 
 def test_forms_for_issues_are_forms():
     forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert [path.stem for path in forms] == ["bug", "config", "idea"]
     for form in (yaml.safe_load(path.read_text()) for path in forms if path.stem != "config"):
         assert {"name", "description", "body"} <= set(form)
         assert all(entry["type"] in ("markdown", "textarea", "input") for entry in form["body"])

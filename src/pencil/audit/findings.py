@@ -173,8 +173,9 @@ def _not_yet(audit: Audit, relabels: Findings, done: str) -> str:
             "begin another audit with --new --bound live"
         )
     left = relabels["drawn"] - relabels["checked"]
+    when = f"{left:,} more" if left else "the last repeat"
     return (
-        f"{done}; the bound is stated after {left:,} more, "
+        f"{done}; the bound is stated after {when}, "
         "when the sample of fixed size is complete (--bound live states one after every answer)"
     )
 

@@ -134,7 +134,12 @@ def _read(path: Path, value: Tensor, owned: range) -> int:
         file.seek((first - position) * width)
         done = 0
         while done < len(target):
-            done += file.readinto(target[done : done + BLOCK])
+            read = file.readinto(target[done : done + BLOCK])
+            if not read:
+                raise RunError(
+                    f"{path}: ends after {done:,} of {len(target):,} bytes; it was cut while it was read"
+                )
+            done += read
     return last - first
 
 

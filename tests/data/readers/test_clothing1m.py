@@ -105,3 +105,12 @@ def test_images_that_were_not_unpacked_are_told_from_broken_ones(tree):
         DataError, match=r"its first image, images/1/41/41,41.jpg, is not in .*; unpack 0.tar to 9.tar"
     ):
         read_clothing1m(tree, size=8)
+
+
+@pytest.mark.parametrize("name", ["../x.jpg", "/etc/hostname"])
+def test_images_outside_of_the_folder_are_refused(tree, name):
+    for file, line in (("noisy_train_key_list", name), ("noisy_label_kv", f"{name} 3")):
+        with (tree / f"{file}.txt").open("a") as listed:
+            listed.write(f"{line}\n")
+    with pytest.raises(DataError, match=rf"the image '{name}' is outside .*; list images inside it"):
+        read_clothing1m(tree, size=8)

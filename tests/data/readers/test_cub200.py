@@ -74,3 +74,10 @@ def test_what_does_not_fit_the_layout_is_named(tree, file, content, message):
     (tree / file).unlink() if content is None else (tree / file).write_text(content)
     with pytest.raises(DataError, match=message):
         read_cub200(tree, size=8)
+
+
+@pytest.mark.parametrize("name", ["../x.jpg", "/etc/hostname"])
+def test_images_outside_of_the_folder_are_refused(tree, name):
+    (tree / "images.txt").write_text(numbered([*IMAGES[:-1], name]))
+    with pytest.raises(DataError, match=rf"the image '{name}' is outside .*; list images inside it"):
+        read_cub200(tree, size=8)

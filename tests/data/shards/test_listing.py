@@ -46,6 +46,9 @@ def test_a_text_lists_any_of_them_from_where_it_lies(folder):
         (["c-*.tar"], r"no shards: c-\*\.tar names no \.tar and no \.parquet file"),
         (["b-00.tar", "b-*.tar"], r"b-00.tar: named twice"),
         (["**.tar"], r"\*\*\.tar: \*\* stands for folders .* write FOLDER/\*\*/\*\.tar"),
+        (["{0..99999999}.tar"], "stands for more than [0-9,]+ shards; write smaller ranges"),
+        (["{0..99999}-{0..99999}.tar"], "stands for more than [0-9,]+ shards; write smaller ranges"),
+        (["{0..99999}-{9..0}-{0..99999}.tar"], "stands for more than [0-9,]+ shards; write smaller ranges"),
     ],
 )
 def test_what_is_not_there_or_there_twice_is_named(folder, words, told):

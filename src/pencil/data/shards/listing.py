@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import warnings
@@ -127,13 +128,23 @@ def _matches(pattern: Path, folder: Path) -> list[str]:
 
 def _expanded(word: str) -> list[str]:
     """``a-{000..002}.tar`` as three words."""
+    ends = _RANGE.findall(word)
+    if any(len(end) > 9 for pair in ends for end in pair) or math.prod(map(_size, ends)) > MOST_SHARDS:
+        raise DataError(f"{word[:80]}: stands for more than {MOST_SHARDS:,} shards; write smaller ranges")
+    return _words(word)
+
+
+def _size(ends: tuple[str, str]) -> int:
+    """How many numbers a range has; at least 1, so that an empty one does not hide a long one."""
+    return max(1, int(ends[1]) - int(ends[0]) + 1)
+
+
+def _words(word: str) -> list[str]:
     match = _RANGE.search(word)
     if match is None:
         return [word]
     first, last = match.groups()
-    if len(first) > 9 or len(last) > 9 or int(last) - int(first) >= MOST_SHARDS:
-        raise DataError(f"{word[:80]}: a range of more than {MOST_SHARDS:,} shards; write smaller ranges")
     numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return [
-        rest for number in numbers for rest in _expanded(word[: match.start()] + number + word[match.end() :])
+        rest for number in numbers for rest in _words(word[: match.start()] + number + word[match.end() :])
     ]
