@@ -52,11 +52,11 @@ def test_the_truth_is_told_where_it_is_known_unless_the_data_is_left_alone(main_
         (("--examples", "0"), "0 is not in the range 1<=x<=100"),
         (
             ("--no-data", "--images", "photos"),
-            "--no-data and --images: they are matched to the rows of the data",
+            "--no-data and --images cannot be combined: images are matched to the rows of the data",
         ),
         (
             ("--no-data", "--texts", "a.txt"),
-            "--no-data and --texts: they are matched to the rows of the data",
+            "--no-data and --texts cannot be combined: texts are matched to the rows of the data",
         ),
     ],
 )

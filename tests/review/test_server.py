@@ -380,7 +380,7 @@ def test_a_signal_ends_it_in_order(serve, people, run, number, words):
         (["--second-opinion", "--all", "--goal", "clean"], "--second-opinion and --goal and --all: "),
         (
             ["--goal", "duplicates", "--all"],
-            "--goal duplicates and --all: .*; leave out --all, or use another goal$",
+            "--goal duplicates and --all cannot be combined: .*; leave out --all, or use another goal$",
         ),
     ],
 )
