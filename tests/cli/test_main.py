@@ -182,6 +182,21 @@ def test_labels_and_predictions_are_tables_by_id(pencil, finished, points, tmp_p
     assert {row["suggested_label"] for row in predictions} == {"cat, big", "żółć", "cow"}
 
 
+def test_the_users_own_label_file_is_not_written_over(pencil, points, tmp_path):
+    with np.load(points) as arrays:
+        np.save(tmp_path / "x.npy", arrays["X"])
+        lines = ["label", *map(str, arrays["y"])]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    before = (tmp_path / "labels.csv").read_bytes()
+    set_labels = ("--set", f"data.labels={tmp_path / 'labels.csv'}")
+    trained = pencil("train", tmp_path / "x.npy", "--out", tmp_path / "run", *set_labels, *QUICK)
+    assert trained.exit_code == 0, trained.output
+    for words in (("labels", tmp_path / "run"), ("predict", tmp_path / "run", points)):
+        result = pencil(*words, "--out", tmp_path / "labels.csv")
+        assert "that is the data itself (data.labels)" in str(result.exception)
+    assert (tmp_path / "labels.csv").read_bytes() == before
+
+
 def test_predictions_of_rows_without_labels_have_no_column_for_them(pencil, finished, points, tmp_path):
     np.save(tmp_path / "new.npy", np.load(points)["X"][:4])
     pencil("predict", finished, tmp_path / "new.npy", "--out", tmp_path / "new.csv")

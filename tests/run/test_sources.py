@@ -18,9 +18,10 @@ from pencil.kinds import (
     LabelFile,
     MatrixNoise,
     RateNoise,
+    TrustedLabels,
 )
 from pencil.presets import preset
-from pencil.run import noisy_labels, prepare_examples, read_splits, rows_to_show, train
+from pencil.run import check_apart, noisy_labels, prepare_examples, read_splits, rows_to_show, train
 from pencil.run.noise import describe_noise, noise_matrix
 from pencil.stores import GivenLabels
 
@@ -404,3 +405,19 @@ def test_symmetric_noise_says_how_much_it_changes():
     assert "over 3 classes changes about 20.0 % of the labels" in describe_noise(symmetric(0.3), 3)
     assert describe_noise(RateNoise(kind="circular", rate=0.3), 3) is None
     assert describe_noise(None, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "setting"),
+    [
+        ("data.path", {"path": "own.csv"}),
+        ("data.labels", {"labels": "own.csv"}),
+        ("data.trusted.path", {"trusted": TrustedLabels(path="own.csv")}),
+        ("data.noise.path", {"noise": LabelFile(kind="file", path="own.csv")}),
+    ],
+)
+def test_no_file_of_the_data_is_written_over(section, tmp_path, monkeypatch, field, setting):
+    monkeypatch.chdir(tmp_path)
+    check_apart("--out", tmp_path / "other.csv", section(**setting))
+    with pytest.raises(ConfigError, match=rf"--out .*own.csv: that is the data itself \({field}\)"):
+        check_apart("--out", tmp_path / "own.csv", section(**setting))

@@ -242,9 +242,9 @@ class _Rows(NamedTuple):
 
 def _write(directory: RunDirectory, begun: Audit, file: Path, rows: _Rows) -> str:
     from pencil.audit import ids_name_labels, texts_of, write_sheet
+    from pencil.run import check_apart
 
-    if file.resolve() == Path(directory.config.data.path).expanduser().resolve():
-        raise ConfigError(f"--csv {file}: that is the data itself; choose another file")
+    check_apart("--csv", file, directory.config.data)
     count = write_sheet(file, begun, texts_of(directory, **rows._asdict()))
     if ids_name_labels(begun):
         say("warning: the ids in this file name the given labels, which may influence you; --page hides them")

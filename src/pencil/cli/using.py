@@ -19,7 +19,6 @@ from pencil.cli.options import (
     trust_code_option,
 )
 from pencil.cli.output import percent, print_json, print_pairs, say
-from pencil.errors import ConfigError
 
 
 @click.command()
@@ -89,13 +88,14 @@ def predict(
     """
     from pencil.cli.settings import data_section, words_of
     from pencil.results import write_labels
-    from pencil.run import RunDirectory, code_of_data, code_of_run
+    from pencil.run import RunDirectory, check_apart, code_of_data, code_of_run
     from pencil.run import predict as predictions
 
-    _keep_apart(out, data)
     directory = RunDirectory.open(run)
     directory.require_finished()
     section, said = data_section(data, settings, like=directory.config), {data, *words_of(settings)}
+    for source in (section, directory.config.data):
+        check_apart("--out", out, source)
     named = code_of_data(section)
     allow_current_folder(named, said)
     if trust_code:
@@ -135,14 +135,14 @@ def labels(
     share a number in the column duplicates, and outlier shows how far a row is from all others.
     """
     from pencil.results import neighbour_counts, write_labels
-    from pencil.run import RunDirectory, judged_labels, labels_since
+    from pencil.run import RunDirectory, check_apart, judged_labels, labels_since
 
     directory = RunDirectory.open(run)
     if since is None:
         chunks, names = judged_labels(directory, max_false_relabels)
     else:
         chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels)
-    _keep_apart(out, directory.config.data.path)
+    check_apart("--out", out, directory.config.data)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_, **neighbour_counts(directory.path))
 
@@ -164,10 +164,10 @@ def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...]
     from pencil.cli.settings import data_section
     from pencil.data import write_label_file
     from pencil.results import writing
-    from pencil.run import code_of_data, noisy_labels, read_splits
+    from pencil.run import check_apart, code_of_data, noisy_labels, read_splits
 
-    _keep_apart(out, data)
     section = data_section(data, settings, noise=noise)
+    check_apart("--out", out, section)
     allow_current_folder(code_of_data(section), {data})
     train_split = read_splits(section).train
     assert section.noise is not None
@@ -177,11 +177,6 @@ def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...]
     share = float((noisy != clean).float().mean())
     result = {"out": str(out), "rows": len(noisy), "changed": share}
     print_json(result) if json_ else say(f"{out}: {len(noisy):,} labels, {percent(share)} of them changed")
-
-
-def _keep_apart(out: Path, data: str) -> None:
-    if out.resolve() == Path(data).expanduser().resolve():
-        raise ConfigError(f"--out {out}: that is the data itself; choose another file")
 
 
 def _wrote(out: Path, count: int, json_: bool, **more: int) -> None:

@@ -16,7 +16,7 @@ from pencil.export import cleanlab, datasets, fiftyone, label_studio
 from pencil.export.label_studio import Shown
 from pencil.kinds import kind_of
 from pencil.results import LabelRow, label_rows, writing
-from pencil.run import RunDirectory, judged_labels
+from pencil.run import RunDirectory, check_apart, judged_labels
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,7 @@ def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions
         if getattr(options, name) not in (None, False, ()) and name not in takes:
             option = name.removesuffix("s") if name == "verdicts" else name
             raise ConfigError(f"--{option}: not supported for {tool}; leave it out")
-    if out.resolve() == Path(directory.config.data.path).expanduser().resolve():
-        raise ConfigError(f"--out {out}: that is the data itself; choose another place")
+    check_apart("--out", out, directory.config.data)
     return write(directory, out, options)
 
 

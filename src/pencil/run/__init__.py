@@ -7,7 +7,7 @@ from pencil.run.label_table import LabelTable
 from pencil.run.noise import noisy_labels
 from pencil.run.own_data import ChangedDataError, own_examples, rows_to_show, with_originals
 from pencil.run.plan import Plan
-from pencil.run.sources import prepare_examples, read_splits
+from pencil.run.sources import check_apart, prepare_examples, read_splits
 from pencil.run.trusted import has_decisions
 from pencil.run.using import evaluate, judged_labels, labels_since, predict
 
@@ -17,6 +17,7 @@ __all__ = [
     "Plan",
     "RunDirectory",
     "Trust",
+    "check_apart",
     "check_code",
     "code_in",
     "code_of_data",

@@ -20,7 +20,7 @@ from pencil.data import (
 )
 from pencil.data.checking import Progress
 from pencil.errors import ConfigError, DataError
-from pencil.kinds import DataSection, kind_of
+from pencil.kinds import DataSection, LabelFile, kind_of
 from pencil.run.noise import noisy_labels
 from pencil.run.trusted import with_trusted
 from pencil.stores import GivenLabels
@@ -166,6 +166,16 @@ def describe_data(data: DataSection) -> str | None:
     """A line about how resolved settings read the data; None for data that needs no word."""
     kind = kind_of(data)
     return None if kind.describe is None else kind.describe(data, Path(data.path).expanduser())
+
+
+def check_apart(option: str, out: Path, data: DataSection) -> None:
+    """Check that a file to write is not one that the data is read from."""
+    files = {"data.path": data.path, "data.labels": getattr(data, "labels", None)}
+    files["data.trusted.path"] = None if data.trusted is None else data.trusted.path
+    files["data.noise.path"] = data.noise.path if isinstance(data.noise, LabelFile) else None
+    for field, path in files.items():
+        if path is not None and out.resolve() == Path(path).expanduser().resolve():
+            raise ConfigError(f"{option} {out}: that is the data itself ({field}); choose another place")
 
 
 def _report(splits: Splits) -> None:
