@@ -75,6 +75,17 @@ def test_dividemix_on_two_classes_is_no_label_learner(configs, tmp_path):
     assert found["labels_after"] == found["labels_before"]
 
 
+def test_a_baseline_is_measured_on_the_features_of_texts(configs, tmp_path):
+    lines = [f"{'good' if row % 2 else 'bad'} film {row},{row % 2}" for row in range(60)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *lines]))
+    table = configs["cross_entropy"].table()
+    noise = {"kind": "symmetric", "rate": 0.4}
+    table["data"] = {"kind": "text", "path": str(tmp_path / "texts.csv"), "embed": "ngrams", "noise": noise}
+    found = carry_out(type(configs["pencil"]).of(table), tmp_path / "run", keep=False)
+    assert found["detector"] == "network"
+    assert found["auroc"] > 0.5
+
+
 def assert_ranked_as_in_the_label_table(config, folder, found):
     """By pairs: how often a wrong row comes before a right one."""
     train = prepare_examples(config.data, config.seed).train

@@ -16,12 +16,14 @@ from pencil.bench.ranking import expected_calibration_error, ranked
 from pencil.config import RunConfig
 from pencil.data import Examples
 from pencil.durable import write_text
+from pencil.embed import open_encoder
 from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
 from pencil.results import POSTERIOR, VERDICTS, describe_environment, read_json
 from pencil.results.model import EXPERT
 from pencil.run import LabelTable, RunDirectory, Trust, code_in, evaluate, own_examples, resume, train
 from pencil.run.build import build_runtime
+from pencil.run.embedding import rows_with_features
 from pencil.run.network import trained_network
 from pencil.run.renewal import FOLDER as CALIBRATED
 from pencil.run.start import NAME as START
@@ -154,6 +156,9 @@ def _predicted(directory: RunDirectory, examples: Examples, trust_code: Trust) -
     """By the trained network, in one pass over its own training rows: as ``_learned``."""
     runtime = build_runtime(directory.config)
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code)
+    if directory.config.data.embed is not None:
+        encoder = open_encoder(directory.config.data.embed, str(runtime.device))
+        examples = rows_with_features(examples, encoder, runtime)
     indices, given = torch.arange(len(examples)), examples.labels.hard
     suggested, score = torch.empty_like(given), torch.empty(len(given))
     for batch, probs in predictions(model, examples.inputs, indices, preparation, runtime):
