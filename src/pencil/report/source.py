@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
-from pencil.data import AttachedInputs, Beside, Examples, Image, as_text, is_text
+from pencil.data import AttachedInputs, Beside, Examples, Image, as_text
 from pencil.data import shown as seen
 from pencil.errors import PencilError
 from pencil.escape import shown
@@ -102,17 +101,16 @@ class _Thumbnails:
         return Example(replace(case, id=shown(case.id, 200)), *self._seen(case.row))
 
     def _seen(self, row: int) -> tuple[Thumbnail | None, str | None]:
-        """The row's image as the network receives it, or else the image or text that the row was made of."""
+        """The row as people see it, as on the review page: what is attached to it, or else the original."""
         if self.rows is None:
             return None, None
         try:
-            value = None if is_text(self.rows.inputs) else self.rows.inputs.fetch(torch.tensor([row]))[0]
-            original = None if is_image(value) else seen(self.rows.inputs, row)
+            original = seen(self.rows.inputs, row)
         except (PencilError, OSError) as error:
             self._stop(shown(f"{UNREADABLE}{error}", 600))
             return None, None
-        value = original.pixels if isinstance(original, Image) else value
-        image = thumbnail(value) if value is not None and is_image(value) else None
+        pixels = original.pixels if isinstance(original, Image) else None
+        image = thumbnail(pixels) if pixels is not None and is_image(pixels) else None
         text = as_text(original)
         self.room -= len(image.uri) if image is not None else 0
         if self.room < 0:
