@@ -230,6 +230,20 @@ def test_images_of_a_folder_and_of_a_manifest_are_read_alike(tmp_path):
     assert (data.kind, data.size, data.channels) == ("manifest", 16, 1)
 
 
+def test_the_size_of_images_is_chosen_with_the_columns_that_are_set(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (70, 70)).save(tmp_path / "1.png")
+    (tmp_path / "m.csv").write_text("photo,animal\n1.png,cat\n1.png,dog\n")
+    columns = ("data.kind=manifest", "data.columns.path=photo", "data.columns.label=animal")
+    run = train_config(str(tmp_path / "m.csv"), None, None, settings=columns)
+    assert run.data.size == 64
+    assert run.data.columns == {"path": "photo", "label": "animal"}
+    with pytest.raises(ConfigError, match=r"data.columns.path: 7"):
+        train_config(
+            str(tmp_path / "m.csv"), None, None, settings=("data.kind=manifest", "data.columns.path=7")
+        )
+
+
 def test_data_of_another_kind_is_read_by_its_preset(tmp_path):
     run = train_config(str(tmp_path), None, "folder")
     assert data_section("new.npz", ("data.labels=y.npy",), like=run).labels == "y.npy"

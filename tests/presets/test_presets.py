@@ -75,6 +75,25 @@ def test_the_size_is_chosen_from_the_images(tmp_path, side, size):
     assert preset("manifest", str(tmp_path / "table.csv")).data.size == size
 
 
+def test_a_missing_file_and_columns_of_other_names_do_not_change_the_size(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (70, 70)).save(tmp_path / "1.png")
+    (tmp_path / "table.csv").write_text("path,label\n1.png,cat\n1.png,dog\nnowhere.png,cat\n")
+    assert preset("manifest", str(tmp_path / "table.csv")).data.size == 64
+    (tmp_path / "other.csv").write_text("photo,animal\n1.png,cat\n1.png,dog\n")
+    columns = {"path": "photo", "label": "animal"}
+    assert preset("manifest", str(tmp_path / "other.csv"), columns).data.size == 64
+
+
+def test_without_a_path_no_image_of_the_current_folder_is_read(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        image.new("RGB", (70, 70)).save(tmp_path / name / "1.png")
+    monkeypatch.chdir(tmp_path)
+    assert preset("folder", "").data.size == 32
+
+
 def test_data_that_cannot_be_read_gets_the_smallest_size(tmp_path):
     (tmp_path / "table.csv").write_text("path,label\nnowhere.png,cat\n")
     assert preset("manifest", str(tmp_path / "table.csv")).data.size == 32

@@ -110,7 +110,7 @@ def data_section(
         left_out = {*kind_of(like.data).own, *(table["data"].keys() - kind.section.model_fields.keys())}
         table["data"] = {name: value for name, value in table["data"].items() if name not in left_out}
     else:
-        table = _preset_table(_own_preset(kind, path) or "features", kind, path)
+        table = _preset_table(_own_preset(kind, path) or "features", kind, path, settings)
     if noise is not None:
         table["data"]["noise"] = parse_noise(noise)
     for key, value in pairs_of(settings):
@@ -162,7 +162,7 @@ def _base_table(
             f"data {data!r} has no default settings; choose some: --preset features, --preset folder (for images) "
             "or --config FILE"
         )
-    return _preset_table(start, kind, data)
+    return _preset_table(start, kind, data, settings)
 
 
 def _kind(data: str, settings: Settings) -> Kind:
@@ -179,14 +179,25 @@ def _file_table(config: Path, data: str | None, embed: str | None) -> dict[str, 
     return table
 
 
-def _preset_table(start: str | RunConfig, kind: Kind, data: str) -> dict[str, Any]:
+def _preset_table(start: str | RunConfig, kind: Kind, data: str, settings: Settings) -> dict[str, Any]:
     """A preset's settings for the data; kinds that work with any preset replace its data section."""
-    table = (preset(start, data) if isinstance(start, str) else start).table()
+    table = (preset(start, data, _columns(settings)) if isinstance(start, str) else start).table()
     if kind.any_preset and table["data"]["kind"] != kind.name:
         kept = [name for name in SHARED if name in kind.section.model_fields]
         table["data"] = {name: value for name, value in table["data"].items() if name in kept}
         table["data"] |= {"kind": kind.name, "path": data}
     return table
+
+
+def _columns(settings: Settings) -> dict[str, str]:
+    """The columns that --set names by role; what is no name is reported when all settings are checked."""
+    table: dict[str, Any] = {}
+    for key, value in pairs_of(settings):
+        if key.removeprefix("data.").partition(".")[0] == "columns":
+            assign(table, key.removeprefix("data."), value)
+    found = table.get("columns")
+    named = found if isinstance(found, dict) else {}
+    return {role: name for role, name in named.items() if isinstance(name, str)}
 
 
 def _embedded_table(start: str, kind: Kind, data: str, embed: str) -> dict[str, Any]:

@@ -15,9 +15,13 @@ GROUPS: Mapping[str, Mapping[str, Preset]] = {"defaults, by kind of data": defau
 PRESETS: dict[str, Preset] = {name: found for group in GROUPS.values() for name, found in group.items()}
 
 
-def preset(name: str, path: str) -> RunConfig:
-    """The settings called ``name``, for the data at ``path``."""
-    return _known(name)(path)
+def preset(name: str, path: str, columns: Mapping[str, str] | None = None) -> RunConfig:
+    """The settings called ``name``, for the data at ``path``.
+
+    ``columns`` are names by role, as in ``data.columns``: a manifest is read with them to choose the size of images.
+    """
+    found = _known(name)
+    return defaults.manifest(path, columns) if found is defaults.manifest else found(path)
 
 
 def describe(name: str) -> str:

@@ -12,6 +12,7 @@ from pencil.config import RunConfig
 from pencil.config.schema import Model, Optimizer, Train
 from pencil.data import Augment
 from pencil.data.extents import sampled_extents, size_for
+from pencil.data.images import Extent
 from pencil.errors import PencilError
 from pencil.kinds import (
     CifarData,
@@ -85,9 +86,12 @@ def folder(path: str) -> RunConfig:
     return _small_images(_sized(ImagesData(kind="folder", path=path, **_held_out_and_augmented())))
 
 
-def manifest(path: str) -> RunConfig:
+def manifest(path: str, columns: Mapping[str, str] | None = None) -> RunConfig:
     """A CSV or Parquet manifest of images from scratch, at 32 to 96 pixels."""
-    return _small_images(_sized(ImagesData(kind="manifest", path=path, **_held_out_and_augmented())))
+    named = dict(columns or {})
+    return _small_images(
+        _sized(ImagesData(kind="manifest", path=path, columns=named, **_held_out_and_augmented()))
+    )
 
 
 def shards(path: str) -> RunConfig:
@@ -97,11 +101,18 @@ def shards(path: str) -> RunConfig:
 
 def _sized(data: ImagesSection) -> ImagesSection:
     """With a size that suits the images; the smallest one for data that cannot be read, which the run reports."""
+    return data.model_copy(update={"size": size_for(_some_extents(data))})
+
+
+def _some_extents(data: ImagesSection) -> list[Extent]:
+    """The sizes of some images. Rows with mistakes do not matter here: the run leaves them out or reports them."""
+    if not data.path:  # it is named later, in a grid, whose settings must not depend on the current folder
+        return []
+    readable = data.model_copy(update={"on_error": "skip"})
     try:
-        extents = sampled_extents(kind_of(data).read(data, Path(data.path).expanduser()).train.inputs)
+        return sampled_extents(kind_of(data).read(readable, Path(data.path).expanduser()).train.inputs)
     except (PencilError, OSError):
-        extents = []
-    return data.model_copy(update={"size": size_for(extents)})
+        return []
 
 
 def _small_images(data: DataSection) -> RunConfig:
