@@ -57,6 +57,17 @@ def test_other_data_has_labels_of_its_own(folder, tmp_path):
     assert not {"labels", "noise", "limit"} & table["data"].keys()
 
 
+def test_rows_that_cannot_be_read_are_left_out_if_asked(folder, tmp_path):
+    values = np.load(folder / "x.npy")
+    values[3] = np.nan
+    np.savez(tmp_path / "more.npz", X=values, y=np.load(folder / "y.npy"))
+    words = ("--from", folder / "run", "--on-error", "skip", "--out", tmp_path / "run", "--quiet")
+    with pytest.warns(UserWarning, match="1 rows cannot be read"):
+        call("train", tmp_path / "more.npz", *words)
+    run = RunDirectory.open(tmp_path / "run")
+    assert (run.config.data.on_error, run.summary["examples"]) == ("skip", 89)
+
+
 def test_settings_say_how_the_data_is_read(folder, tmp_path):
     np.save(tmp_path / "x.npy", np.load(folder / "x.npy"))
     settings = (f"data.labels={folder / 'y.npy'}", "train.batch_size=64")

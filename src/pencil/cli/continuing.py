@@ -34,6 +34,7 @@ def continued(
     finetune: str | None,
     settings: tuple[str, ...] = (),
     trusted: str | None = None,
+    on_error: str | None = None,
     **others: object,
 ) -> dict[str, Any] | None:
     """The settings that follow from ``--from`` and ``--finetune``; None without them.
@@ -44,6 +45,7 @@ def continued(
         finetune: Which layers of its pretrained network learn too.
         settings: Those of --set, which may say how the data is read.
         trusted: Verified labels, which would replace those of the earlier run.
+        on_error: What to do with rows that cannot be read; as the earlier run did by default.
         others: Options that cannot be combined with these, by name.
     """
     if start is None and finetune is None:
@@ -60,6 +62,8 @@ def continued(
             f"--from and --trusted {trusted} cannot be combined: {start} has verified labels, which would be "
             "lost; decide the other rows in it (pencil review), or write all of them into one table for a new run"
         )
+    if on_error is not None:
+        settings = (f"data.on_error={on_error}", *settings)
     table = _joined_table(data, start, settings)
     if finetune is not None:
         _set_finetune(table, finetune)

@@ -101,7 +101,7 @@ def train(
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
     earlier, others = flags.pop("earlier"), {"config": config, "preset": preset_name, "embed": flags["embed"]}
-    asked = flags["settings"], flags["trusted"]
+    asked = flags["settings"], flags["trusted"], flags["on_error"]
     flags["base"] = continued(data, earlier, flags.pop("finetune"), *asked, **others)
     flags["embed"], line = choose_encoder(
         data, flags["embed"], config, preset_name, earlier, settings=flags["settings"]
