@@ -62,18 +62,20 @@ def test_values_of_every_kind_reach_the_settings():
         "seed=7",
         "optimizer.name=adamw",
         "optimizer.weight_decay=1e-3",
-        "optimizer.nesterov=true",
+        "optimizer.momentum=0.8",
+        "neighbours=false",
         "data.path=other.npz",
         "data.noise={kind='symmetric', rate=0.4}",
         "method.label_rate={kind='piecewise', values=[2.0, 1.0], boundaries=[5]}",
         'model.args={hidden=[64, 32], act="relu"}',
     )
     assert config.seed == 7
-    assert (config.optimizer.name, config.optimizer.weight_decay, config.optimizer.nesterov) == (
+    assert (config.optimizer.name, config.optimizer.weight_decay, config.optimizer.momentum) == (
         "adamw",
         1e-3,
-        True,
+        0.8,
     )
+    assert config.neighbours is False
     assert config.data.path == "other.npz"
     assert (config.data.noise.kind, config.data.noise.rate) == ("symmetric", 0.4)
     assert (config.method.label_rate.values, config.method.label_rate.boundaries) == ((2.0, 1.0), (5.0,))

@@ -134,6 +134,16 @@ def test_a_wrong_value_is_named_with_what_it_should_be(field, value, sentence):
         ("method.entropy_weight", -0.5, "method.entropy_weight: -0.5 must not be negative"),
         ("method.initial_gap", 0, "method.initial_gap: 0.0 must be above 0"),
         ("method.label_rate", -1.0, "method.label_rate: -1.0 must not be negative"),
+        (
+            "optimizer",
+            {"nesterov": True, "momentum": 0.0},
+            "optimizer.nesterov: True needs momentum above 0; set optimizer.momentum=0.9",
+        ),
+        (
+            "optimizer",
+            {"nesterov": True, "name": "adamw"},
+            "optimizer.nesterov: True has no effect on adamw; leave it out, or use sgd",
+        ),
         ("data.augment", {"pad": -1}, "data.augment.pad: -1 must be 0 or more pixels"),
         (
             "data.augment",

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from pencil.algorithm import Pencil, Phase
-from pencil.algorithm.checks import LARGEST
+from pencil.algorithm.checks import LARGEST, require
 from pencil.config.explain import explain
 from pencil.config.methods import MethodSetting, OwnMethod
 from pencil.config.toml import from_toml, to_toml
@@ -48,10 +48,18 @@ class Optimizer(Section):
     momentum: float = Field(
         default=0.9, ge=0, lt=1, description="momentum of SGD; AdamW uses torch's defaults"
     )
-    nesterov: bool = Field(default=False, description="use Nesterov momentum for SGD")
+    nesterov: bool = Field(default=False, description="use Nesterov momentum; for SGD with momentum")
     weight_decay: float = Field(
         default=1e-4, ge=0, le=LARGEST, description="weight decay of all weights, including biases"
     )
+
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> Optimizer:
+        if self.nesterov:
+            sgd = self.name == "sgd"
+            require(sgd, "nesterov", True, f"has no effect on {self.name}; leave it out, or use sgd")
+            require(self.momentum > 0, "nesterov", True, "needs momentum above 0; set optimizer.momentum=0.9")
+        return self
 
 
 class Train(Section):
