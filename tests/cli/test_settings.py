@@ -230,6 +230,16 @@ def test_images_of_a_folder_and_of_a_manifest_are_read_alike(tmp_path):
     assert (data.kind, data.size, data.channels) == ("manifest", 16, 1)
 
 
+@pytest.mark.parametrize(("name", "kind"), [("photos", "folder"), ("table.csv", "manifest")])
+def test_files_of_images_are_read_like_the_shards_of_a_run(tmp_path, name, kind):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "table.csv").write_text("path,label\n1.png,cat\n")
+    table = preset("shards", str(tmp_path / "shards")).table()
+    table["data"] |= {"size": 48, "channels": 1, "embed": "efficientnet_lite0", "window": 2, "cache": "here"}
+    data = data_section(str(tmp_path / name), like=RunConfig.of(table))
+    assert (data.kind, data.size, data.channels, data.embed) == (kind, 48, 1, "efficientnet_lite0")
+
+
 def test_the_size_of_images_is_chosen_with_the_columns_that_are_set(tmp_path):
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (70, 70)).save(tmp_path / "1.png")
