@@ -209,6 +209,19 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(
     assert {name: after[name] for name in after if "__pycache__" not in str(name)} == before
 
 
+def test_the_default_model_suits_the_kind_that_is_set(main_program, tmp_path, monkeypatch):
+    monkeypatch.setenv("PENCIL_EMBED", "ngrams")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.csv").write_text("text,label\n" + "yes,a\nno,b\n" * 5)
+    assert (
+        "--model: missing"
+        in main_program("embed", "words.csv", "--out", "x.npz", "--set", "data.kind=table")[2]
+    )
+    code, _, errors = main_program("embed", "words.csv", "--out", "x.npz", "--set", "data.kind=text")
+    assert code == 0, errors
+    assert read_features(tmp_path / "x.npz").train.class_names == ("a", "b")
+
+
 def test_parts_of_another_model_are_refused(photos, whole, tmp_path):
     run(tmp_path, *words(photos, "shards"), KILL_AT="7")
     (tmp_path / "other").mkdir()

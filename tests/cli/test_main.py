@@ -280,6 +280,27 @@ def test_interrupted_before_training_there_is_no_traceback(main_program, points,
         (("predict", "RUN", "wide.npz", "--out", "p.csv"), "the model takes inputs (5,)"),
         (("noise", "DATA", "--noise", "symmetric:2", "--out", "n.csv"), "data.noise.rate: 2.0"),
         (("noise", "DATA", "--noise", "symmetric:0.1", "--out", "DATA"), "that is the data itself"),
+        (
+            ("predict", "RUN", "DATA", "--out", "p.csv", "--set", "data.limit=10"),
+            "--set data.limit=10: only pencil train uses it; pencil predict takes all rows",
+        ),
+        (
+            ("embed", "DATA", "--out", "e.npz", "--model", "ngrams", "--set", "per_class=10"),
+            "--set per_class=10: only pencil train uses it; pencil embed takes all rows",
+        ),
+        (
+            (
+                "noise",
+                "DATA",
+                "--noise",
+                "symmetric:0.1",
+                "--out",
+                "n.csv",
+                "--set",
+                "data.trusted.path=t.csv",
+            ),
+            "--set data.trusted.path=t.csv: only pencil train uses it; pencil noise takes all rows",
+        ),
         (("presets", "show", "feature"), "did you mean 'features'?"),
     ],
 )

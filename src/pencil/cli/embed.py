@@ -62,15 +62,16 @@ def embed(
     efficientnet_lite0, minilm, ngrams (texts, not pretrained), or your own module:function. If the command is stopped,
     start it again: it continues. Under torchrun, ranks divide the rows.
     """
-    from pencil.cli.settings import data_section
+    from pencil.cli.settings import check_reading, data_section
     from pencil.embed import named_code, open_encoder
     from pencil.embed.parts import embed_rows, join_parts
     from pencil.engine import Runtime
     from pencil.run import code_of_data
 
+    check_reading(settings, "embed")
     begun = time.monotonic()
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    name = model or _default(data, rank)
+    name = model or _default(data, settings, rank)
     section = data_section(data, settings)
     code = {"--model": found} if (found := named_code(name)) else {}
     allow_current_folder(code_of_data(section) | code, {data, name})
@@ -83,11 +84,11 @@ def embed(
         _report(output, path, count, time.monotonic() - begun, json_)
 
 
-def _default(data: str, rank: int) -> str:
+def _default(data: str, settings: tuple[str, ...], rank: int) -> str:
     """The model that suits the data among those installed."""
     from pencil.cli.settings import choose_encoder
 
-    name, line = choose_encoder(data, None, None, None)
+    name, line = choose_encoder(data, None, settings=settings)
     if name is None:
         raise ConfigError(f"--model: missing; {line or 'name one, see pencil embed --help'}")
     if rank == 0 and line:

@@ -22,6 +22,10 @@ SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
 """Data settings that a kind takes from another kind's preset, if it has them."""
 
 
+OF_TRAINING = ("limit", "per_class", "noise", "trusted", "validation", "ceiling")
+"""Data settings that choose rows and labels to train on; other commands take all rows as they are stored."""
+
+
 def train_config(
     data: str | None,
     config: Path | None,
@@ -94,6 +98,21 @@ def words_of(settings: Settings) -> set[str]:
 def pairs_of(settings: Settings) -> Iterator[tuple[str, Any]]:
     """The names of settings with their values."""
     return (parse_assignment(each) if isinstance(each, str) else each for each in settings)
+
+
+def check_reading(settings: Settings, command: str, *, but: str | None = None) -> None:
+    """Refuse settings that only training uses, except for those of the section ``but``.
+
+    Raises:
+        ConfigError: A command that takes all rows would ignore one of them.
+    """
+    for key, value in pairs_of(settings):
+        name = key.removeprefix("data.").partition(".")[0]
+        if name in OF_TRAINING and name != but:
+            raise ConfigError(
+                f"--set {key}={value}: only pencil train uses it; pencil {command} takes all rows as they are stored; "
+                "leave it out"
+            )
 
 
 def data_section(

@@ -86,11 +86,12 @@ def predict(
     DATA is read like the run's own data; --set changes how. If DATA has labels, they are written too. DATA without
     labels may be an .npy or .npz of features, a folder of images, or a table of their paths.
     """
-    from pencil.cli.settings import data_section, words_of
+    from pencil.cli.settings import check_reading, data_section, words_of
     from pencil.results import write_labels
     from pencil.run import RunDirectory, check_apart, code_of_data, code_of_run
     from pencil.run import predict as predictions
 
+    check_reading(settings, "predict")
     directory = RunDirectory.open(run)
     directory.require_finished()
     section, said = data_section(data, settings, like=directory.config), {data, *words_of(settings)}
@@ -161,11 +162,12 @@ def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...]
 
     DATA is not changed. Train with the file: pencil train DATA --noise FILE.
     """
-    from pencil.cli.settings import data_section
+    from pencil.cli.settings import check_reading, data_section
     from pencil.data import write_label_file
     from pencil.results import writing
     from pencil.run import check_apart, code_of_data, noisy_labels, read_splits
 
+    check_reading(settings, "noise", but="noise")
     section = data_section(data, settings, noise=noise)
     check_apart("--out", out, section)
     allow_current_folder(code_of_data(section), {data})
