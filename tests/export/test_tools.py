@@ -9,7 +9,8 @@ import pytest
 
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.export.tools import TOOLS, ExportOptions, export, write_json_list
-from pencil.run import RunDirectory
+from pencil.presets import preset
+from pencil.run import RunDirectory, train
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,34 @@ def test_texts_come_from_a_table(run, rows, tmp_path):
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["data"]["text"] for task in tasks] == [f"text, of {row.id}" for row in rows]
     assert '<Text name="text"' in (tmp_path / "tasks.xml").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def of_texts(tmp_path_factory):
+    """A run on texts, which have no ids of their own."""
+    folder = tmp_path_factory.mktemp("texts")
+    lines = [f"{'good' if row % 2 else 'bad'} film {row},{row % 2}" for row in range(20)]
+    (folder / "texts.csv").write_text("\n".join(["text,label", *lines]))
+    return train(preset("text", str(folder / "texts.csv")), folder / "run")
+
+
+def test_a_run_on_texts_shows_them(of_texts, tmp_path):
+    export(of_texts, "label-studio", tmp_path / "tasks.json", ExportOptions())
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"]["text"] for task in tasks[:2]] == ["bad film 0", "good film 1"]
+    assert '<Text name="text"' in (tmp_path / "tasks.xml").read_text(encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"--to fiftyone: it shows images, but the rows of .* are texts"):
+        export(of_texts, "fiftyone", tmp_path / "x", ExportOptions())
+    export(of_texts, "label-studio", tmp_path / "images.json", ExportOptions(prefix="scans/"))
+    assert json.loads((tmp_path / "images.json").read_text())[1]["data"]["image"] == "scans/1"
+
+
+def test_texts_that_are_gone_must_be_given(of_texts, tmp_path):
+    folder = shutil.copytree(of_texts.path, tmp_path / "run")
+    config = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(config.replace("texts.csv", "gone.csv"))
+    with pytest.raises(DataError, match=r"--texts: missing, and the texts of .* cannot be read \(data.path"):
+        export(RunDirectory(folder), "label-studio", tmp_path / "tasks.json", ExportOptions())
 
 
 @pytest.mark.parametrize(

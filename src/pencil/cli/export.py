@@ -40,7 +40,7 @@ SHOWN = 3
 @click.option(
     "--texts",
     type=click.Path(path_type=Path),
-    help="Label Studio: show the texts from this .csv with the columns id and text.",
+    help="Label Studio: show the texts from this .csv with the columns id and text. [default: those of a run on texts]",
 )
 @click.option("--distribution", is_flag=True, help="datasets: write the probability of every class too.")
 @max_false_relabels_option

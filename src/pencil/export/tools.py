@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pencil.errors import ConfigError, DataError
+from pencil.data import as_text
+from pencil.data import shown as row_shown
+from pencil.errors import ConfigError, DataError, PencilError
 from pencil.export import cleanlab, datasets, fiftyone, label_studio
 from pencil.export.label_studio import Shown
-from pencil.kinds import kind_of
+from pencil.kinds import DataSection, TableData, kind_of
 from pencil.results import LabelRow, label_rows, writing
-from pencil.run import RunDirectory, check_apart, judged_labels
+from pencil.run import ChangedDataError, RunDirectory, check_apart, judged_labels, rows_to_show
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class ExportOptions:
     Attributes:
         verdicts: Export rows with these verdicts only; empty for all rows.
         prefix: Text before each id that makes it the address of the image; None for the tool's default.
-        texts: A .csv with the columns id and text, to show texts instead of images.
+        texts: A .csv with the columns id and text, to show texts instead of images; None for the run's own texts.
         distribution: Whether to write the probability of every class.
         max_false_relabels: Replaces the share of the run's verdict rule.
     """
@@ -62,8 +64,7 @@ def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) ->
         raise ConfigError(
             "--prefix and --texts: a row is shown as an image or as a text; leave out the other"
         )
-    shown: Shown = "image" if options.texts is None else "text"
-    show = _addresses(options.prefix or "") if options.texts is None else _texts(options.texts)
+    shown, show = _shown(directory, options)
     rows, names = _rows(directory, options)
     config = out.with_suffix(".xml")
     with writing(out, ".json") as partial:
@@ -75,6 +76,11 @@ def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) ->
 
 def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
     data = directory.config.data
+    if options.prefix is None and _has_texts(data):
+        raise ConfigError(
+            f"--to fiftyone: it shows images, but the rows of {directory.path} are texts; use --to label-studio, "
+            "or name the images of the rows with --prefix"
+        )
     prefix = kind_of(data).folder(data.path) if options.prefix is None else options.prefix
     rows, names = _rows(directory, options)
     metadata, samples = out / "metadata.json", out / "samples.json"
@@ -126,6 +132,42 @@ def write_json_list(path: Path, items: Iterable[Any], before: str = "[", after: 
             file.write(json.dumps(item))
         file.write(f"\n{after}\n")
     return count
+
+
+def _shown(directory: RunDirectory, options: ExportOptions) -> tuple[Shown, Callable[[str], str]]:
+    """What a task shows, and the function that returns it for an id."""
+    if options.texts is not None:
+        return "text", _texts(options.texts)
+    if options.prefix is None and _has_texts(directory.config.data):
+        return "text", _own_texts(directory)
+    return "image", _addresses(options.prefix or "")
+
+
+def _has_texts(data: DataSection) -> bool:
+    """Whether the rows of the data are texts or records."""
+    try:
+        return isinstance(data, TableData) or kind_of(data).embeds(Path(data.path).expanduser()) == "texts"
+    except PencilError:  # shards whose index is gone
+        return False
+
+
+def _own_texts(directory: RunDirectory) -> Callable[[str], str]:
+    """The texts of a run's own data by id."""
+    try:
+        rows = rows_to_show(directory).train
+    except PencilError as error:
+        why = "its data has changed" if isinstance(error, ChangedDataError) else error
+        raise DataError(
+            f"--texts: missing, and the texts of {directory.path} cannot be read ({why}); give a CSV with the columns "
+            "id and text"
+        ) from error
+    places = {name: row for row, name in enumerate(rows.ids)}
+    if len(places) < len(rows):
+        raise DataError(
+            f"{len(rows) - len(places):,} rows of {directory.path} have the id of another row, but answers come "
+            "back by id; make ids unique and train again"
+        )
+    return lambda name: as_text(row_shown(rows.inputs, places[name])) or ""
 
 
 def _addresses(prefix: str) -> Callable[[str], str]:
