@@ -53,17 +53,40 @@ def test_plain_numbers_and_missing_data_have_no_texts(run, audit, tmp_path):
     assert "text" not in lines_of(tmp_path / "s.csv")[0]
 
 
-def test_a_class_name_wins_over_a_letter(audit, tmp_path):
+def test_answers_are_class_names_or_letters(audit, tmp_path):
     item = audit.items[0]
-    (tmp_path / "s.csv").write_text("look;answer\n1;b\n2;C\n")
-    assert list(read_sheet(tmp_path / "s.csv", audit, ["b", *item.choices])) == [
-        (1, "b"),
+    (tmp_path / "s.csv").write_text("look;answer\n1;b\n2;C\n3;?\n")
+    assert list(read_sheet(tmp_path / "s.csv", audit, item.choices)) == [
+        (1, item.choices[1]),
         (2, audit.items[1].choices[2]),
+        (3, None),
     ]
-    assert next(read_sheet(tmp_path / "s.csv", audit, item.choices)) == (1, item.choices[1])
     (tmp_path / "s.csv").write_text("look,other\n1,b\n")
     with pytest.raises(DataError, match="keep the columns look and answer"):
         list(read_sheet(tmp_path / "s.csv", audit, item.choices))
+
+
+def test_a_letter_that_is_a_class_is_no_choice(audit, tmp_path):
+    names, path = ["B", *audit.items[0].choices], tmp_path / "s.csv"
+    write_sheet(path, audit, None, names)
+    assert list(lines_of(path)[0]) == ["look", "id", *sheet.WORDS, "answer"]
+    path.write_text("look,answer\n1,B\n")
+    assert list(read_sheet(path, audit, names)) == [(1, "B")]
+    for said in ("b", "a"):
+        path.write_text(f"look,answer\n1,{said}\n")
+        with pytest.raises(DataError, match=rf"the answer '{said}' is no class.*; use a class name, or \?"):
+            list(read_sheet(path, audit, names))
+    write_sheet(path, audit, None)
+    with pytest.raises(DataError, match="columns a, b, c are names of classes too; write the file anew"):
+        list(read_sheet(path, audit, names))
+
+
+def test_a_class_called_like_no_answer_needs_the_page(audit, tmp_path):
+    (tmp_path / "s.csv").write_text("look,answer\n1,?\n")
+    with pytest.raises(
+        DataError, match=r"\? is a class and also means that you cannot tell; answer with --page"
+    ):
+        list(read_sheet(tmp_path / "s.csv", audit, ["?", *audit.items[0].choices]))
 
 
 def test_texts_beside_the_data_are_written(run, audit, tmp_path):

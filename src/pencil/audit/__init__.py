@@ -6,7 +6,7 @@ from pencil.audit.labels import FrozenLabels
 from pencil.audit.page import AuditPage
 from pencil.audit.record import Audit
 from pencil.audit.session import Wanted, answer, begin, current_audit, recalibrate_run, resumed
-from pencil.audit.sheet import ids_name_labels, read_sheet, texts_of, write_sheet
+from pencil.audit.sheet import ids_name_labels, read_sheet, takes_letters, texts_of, write_sheet
 
 __all__ = [
     "Audit",
@@ -25,6 +25,7 @@ __all__ = [
     "resumed",
     "sentences",
     "suggested_looks",
+    "takes_letters",
     "texts_of",
     "verify",
     "write_certificate",

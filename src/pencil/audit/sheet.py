@@ -7,7 +7,7 @@ with its class. ``ids_name_labels`` tells when to use the page instead, which sh
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from pencil.audit.labels import plain
@@ -20,21 +20,29 @@ from pencil.results import writing
 from pencil.run import ChangedDataError, RunDirectory, rows_to_show
 
 LETTERS = "abc"
+WORDS = ("first choice", "second choice", "third choice")
+"""The columns if a letter is the name of a class; nobody takes these for an answer."""
 CANNOT_TELL = "?"
 LONGEST_TEXT = 20_000
 
 Texts = Callable[[Item], str | None]
 
 
-def write_sheet(path: Path, audit: Audit, texts: Texts | None) -> int:
-    """Write all looks with the answers so far, and return their number."""
-    labels, letters = audit.labels, list(LETTERS[: len(audit.items[0].choices)])
+def takes_letters(names: Sequence[str]) -> bool:
+    """Whether an answer may be the letter of a choice: not if a class has such a name, in any case."""
+    return not {name.strip().lower() for name in names} & {*LETTERS}
+
+
+def write_sheet(path: Path, audit: Audit, texts: Texts | None, names: Sequence[str] = ()) -> int:
+    """Write all looks with the answers so far, and return their number; ``names`` are those of all classes."""
+    count, labels = len(audit.items[0].choices), audit.labels
+    choices = (LETTERS if takes_letters(names) else WORDS)[:count]
     with (
         writing(path, ".csv", option="--csv") as partial,
         partial.open("w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow(["look", "id", *(["text"] if texts else []), *letters, "answer"])
+        writer.writerow(["look", "id", *(["text"] if texts else []), *choices, "answer"])
         for item in audit.items:
             text = [] if texts is None else [texts(item) or ""]
             said = labels[item.number] or CANNOT_TELL if item.number in labels else ""
@@ -91,6 +99,7 @@ def read_sheet(path: Path, audit: Audit, names: Sequence[str]) -> Iterator[tuple
                 f"{path}, line {place}: no look of this audit ({look[:20]!r}); keep the columns look and answer as "
                 "--csv wrote them"
             )
+        _check_columns(path, cells, names)
         said = str(cells["answer"]).strip()
         if not said:
             empty = empty or place
@@ -103,10 +112,23 @@ def read_sheet(path: Path, audit: Audit, names: Sequence[str]) -> Iterator[tuple
             yield item.number, _label(said, item, names, f"{path}, line {place}")
 
 
+def _check_columns(path: Path, cells: Collection[str], names: Sequence[str]) -> None:
+    """Refuse a sheet that was written without the names of classes, so that a letter may mean a choice or a class."""
+    if LETTERS[0] in cells and not takes_letters(names):
+        raise DataError(
+            f"{path}: its columns {', '.join(LETTERS)} are names of classes too; write the file anew with --csv, "
+            "and answer with class names"
+        )
+
+
 def _label(said: str, item: Item, names: Sequence[str], where: str) -> str | None:
-    """The class that a cell names: by its name, or by the letter of a choice."""
+    """The class that a cell names: by its name, or by the letter of a choice unless that is a name too."""
     known = {form: name for name in names for form in (spreadsheet_cell(name).strip(), name.strip())}
-    letters = dict(zip(LETTERS, item.choices, strict=False))
+    letters = dict(zip(LETTERS, item.choices, strict=False)) if takes_letters(names) else {}
+    if said == CANNOT_TELL and said in known:
+        raise DataError(
+            f"{where}: the answer {said} is a class and also means that you cannot tell; answer with --page instead"
+        )
     if said in known:
         return known[said]
     if said.lower() in letters:
@@ -114,6 +136,6 @@ def _label(said: str, item: Item, names: Sequence[str], where: str) -> str | Non
     if said == CANNOT_TELL:
         return None
     raise DataError(
-        f"{where}: the answer {said[:80]!r} is no class{did_you_mean(said, known)}; use a class name, "
-        f"{', '.join(letters)}, or {CANNOT_TELL}"
+        f"{where}: the answer {said[:80]!r} is no class{did_you_mean(said, known)}; use "
+        f"{', '.join(['a class name', *letters])}, or {CANNOT_TELL}"
     )

@@ -131,7 +131,7 @@ def audit(
     if answers is not None:
         begun = _read(directory, begun, labels, answers, auditor or user_name())
     if sheet is not None:
-        done["csv"] = _write(directory, begun, sheet, rows)
+        done["csv"] = _write(directory, begun, labels, sheet, rows)
     if page:
         begun = _serve(directory, begun, labels, auditor, rows, port=port, json_=json_)
     _finish(directory, begun, done, out=out, recalibrate=recalibrate)
@@ -240,16 +240,17 @@ class _Rows(NamedTuple):
     beside: Beside | None
 
 
-def _write(directory: RunDirectory, begun: Audit, file: Path, rows: _Rows) -> str:
-    from pencil.audit import ids_name_labels, texts_of, write_sheet
+def _write(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Path, rows: _Rows) -> str:
+    from pencil.audit import ids_name_labels, takes_letters, texts_of, write_sheet
     from pencil.run import check_apart
 
     check_apart("--csv", file, directory.config.data)
-    count = write_sheet(file, begun, texts_of(directory, **rows._asdict()))
+    count = write_sheet(file, begun, texts_of(directory, **rows._asdict()), labels.names)
     if ids_name_labels(begun):
         say("warning: the ids in this file name the given labels, which may influence you; --page hides them")
+    letters = ", a, b or c" if takes_letters(labels.names) else " (no letter, since a class has such a name)"
     say(
-        f"{file}: {count:,} lines; fill in the column answer with a class name, a, b or c, or ? if you cannot tell"
+        f"{file}: {count:,} lines; fill in the column answer with a class name{letters}, or ? if you cannot tell"
     )
     return str(file)
 
