@@ -88,6 +88,13 @@ def test_without_the_package_a_folder_is_read_by_transformers(minilm, monkeypatc
         open_encoder("sentence-transformers:all-mpnet-base-v2")
 
 
+def test_old_versions_that_trust_folders_are_refused(monkeypatch, tmp_path):
+    old = types.SimpleNamespace(__version__="5.1.2")
+    monkeypatch.setitem(sys.modules, "sentence_transformers", old)
+    with pytest.raises(ConfigError, match=r"5\.1\.2 may run code .* pip install 'sentence-transformers>=6'"):
+        open_encoder(f"sentence-transformers:{tmp_path}")
+
+
 def drawn(kind, number):
     """A picture of stripes, of a disc or of noise, each in other colours and sizes."""
     generator = torch.Generator().manual_seed(number)

@@ -22,6 +22,9 @@ from pencil.imports import need
 from pencil.models.external import load_package
 
 LITE0_SIZE = 224
+TRUSTS_NO_FOLDER = (
+    6  # the first version of sentence-transformers that needs permission to run code of a folder
+)
 
 
 def open_lite0(name: str, device: str = "cpu") -> FrozenNetwork:
@@ -101,6 +104,7 @@ def open_sentence_transformers(name: str, device: str = "cpu") -> FrozenNetwork:
         if not Path(model).expanduser().is_dir():
             raise
         return open_hugging_face(model, device, label=name)
+    _check_version(package, name)
     options: dict[str, Any] = {"device": device, "model_kwargs": {"use_safetensors": True}}
     with quietly():
         network = _downloaded(
@@ -121,6 +125,15 @@ def open_sentence_transformers(name: str, device: str = "cpu") -> FrozenNetwork:
         "tokenizer": tokenizer_text(network.tokenizer),
     }
     return frozen_network(name, "texts", network, prepare, features, recipe=recipe, device=device)
+
+
+def _check_version(package: Any, name: str) -> None:
+    """Refuse versions that import code from a model's folder whatever ``trust_remote_code`` says."""
+    if int(package.__version__.partition(".")[0]) < TRUSTS_NO_FOLDER:
+        raise ConfigError(
+            f"embedding model {name!r}: sentence-transformers {package.__version__} may run code of a model's folder; "
+            f"install a newer one: pip install 'sentence-transformers>={TRUSTS_NO_FOLDER}'"
+        )
 
 
 def _with_transform(
