@@ -17,6 +17,8 @@ from pencil.errors import ConfigError, DataError
         ("my.package.module:Model.encode", "my.package.module:Model.encode"),
         ("transformers:mine", None),
         ("timm:resnet18", None),
+        ("timm:hf-hub:somebody/net", "timm:hf-hub:somebody/net"),
+        ("timm:local-dir:net", "timm:local-dir:net"),
         ("onnx:file", None),
         ("efficientnet_lite0:128", None),
         ("minilm", None),

@@ -17,7 +17,17 @@ from pencil.config import RunConfig
 from pencil.errors import RunError
 from pencil.presets import preset
 from pencil.review import Review
-from pencil.run import ChangedDataError, RunDirectory, evaluate, judged_labels, predict, resume, train
+from pencil.run import (
+    ChangedDataError,
+    RunDirectory,
+    evaluate,
+    judged_labels,
+    own_examples,
+    predict,
+    resume,
+    rows_to_show,
+    train,
+)
 from support.own_encoder import FILE, MODULE, NAME, SIZE
 from support.ranks import under_torchrun
 
@@ -121,6 +131,23 @@ def test_the_encoder_that_a_run_names_is_imported_for_predictions_only_if_truste
     assert "importing colours:encode" in trusted.output
     for further in (["--trust-code"], ["--set", f"embed={NAME}"]):
         assert CliRunner().invoke(cli, [*words, *further]).exit_code == 0
+
+
+def test_a_network_that_timm_would_fetch_from_somebody_must_be_trusted(photos, tmp_path):
+    run = train(config_of(photos), tmp_path / "run")
+    settings = (run.path / "config.toml").read_text()
+    (run.path / "config.toml").write_text(settings.replace(NAME, "timm:hf-hub:somebody/net"))
+    run = RunDirectory.open(run.path)
+    for use in (lambda: evaluate(run, "train"), lambda: predict(run, run.config.data)):
+        with pytest.raises(RunError, match=r"names code to run: data\.embed = 'timm:hf-hub:somebody/net'"):
+            use()
+
+
+def test_rows_are_shown_without_their_encoder(photos, tmp_path):
+    run = train(config_of(photos), tmp_path / "run")
+    sys.modules.pop("colours")
+    assert rows_to_show(run).train.ids == own_examples(run, to_encode=False).train.ids
+    assert "colours" not in sys.modules
 
 
 def test_predicting_encodes_new_images(photos, tmp_path):

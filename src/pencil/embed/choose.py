@@ -58,9 +58,14 @@ def open_encoder(name: str, device: str = "cpu") -> Encoder:
 
 
 def named_code(name: str) -> str | None:
-    """The import path of the user's function that an encoder's name is; None for all others."""
-    known = name.partition(":")[0] in OPENERS
-    return name if not known and IMPORT_PATH.fullmatch(name) else None
+    """What opening this encoder would run or load besides known packages; None for nothing.
+
+    That is a user's function by its import path, or a network that timm loads from somewhere else, such as
+    ``timm:hf-hub:somebody/net``.
+    """
+    package, _, rest = name.partition(":")
+    is_code = ":" in rest if package == "timm" else package not in OPENERS and IMPORT_PATH.fullmatch(name)
+    return name if is_code else None
 
 
 def default_encoder(kind: str) -> tuple[str | None, str]:

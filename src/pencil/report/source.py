@@ -57,7 +57,8 @@ class Source:
             PencilError: The data or ``beside`` cannot be read; without ``beside``, this becomes the note.
         """
         try:
-            rows = with_originals(own_examples(directory, changed_data=changed_data), beside).train
+            found = own_examples(directory, changed_data=changed_data, to_encode=False)
+            rows = with_originals(found, beside).train
         except (PencilError, OSError) as error:
             if beside is not None or isinstance(error, ChangedDataError):
                 raise

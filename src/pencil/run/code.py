@@ -30,10 +30,14 @@ def code_in(config: RunConfig) -> dict[str, str]:
 
 
 def code_of_data(data: DataSection) -> dict[str, str]:
-    """The user's functions that make or encode the data, if any."""
-    path = {"data.path": data.path} if kind_of(data).is_code else {}
+    """The code that makes or encodes the data, if any."""
     encoder = None if data.embed is None else code_of_encoder(data.embed)
-    return path if encoder is None else {**path, "data.embed": encoder}
+    return code_of_rows(data) | ({} if encoder is None else {"data.embed": encoder})
+
+
+def code_of_rows(data: DataSection) -> dict[str, str]:
+    """The code that makes the rows of the data, which is all that is needed to show them."""
+    return {"data.path": data.path} if kind_of(data).is_code else {}
 
 
 def code_of_model(name: str, args: Mapping[str, Any]) -> dict[str, str]:

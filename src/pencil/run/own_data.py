@@ -11,7 +11,7 @@ from pencil.data.checking import Progress
 from pencil.data.fingerprint import differences, fingerprint, labels_mark
 from pencil.errors import RunError
 from pencil.kinds import DataSection
-from pencil.run.code import Trust, check_code, code_of_data
+from pencil.run.code import Trust, check_code, code_of_data, code_of_rows
 from pencil.run.directory import DATA, RunDirectory
 from pencil.run.sources import Prepared, prepare_examples
 
@@ -33,6 +33,7 @@ def own_examples(
     *,
     trust_code: Trust = False,
     changed_data: bool = False,
+    to_encode: bool = True,
     progress: Progress = lambda *_: None,
 ) -> Prepared:
     """Read the examples that a run was trained on.
@@ -41,13 +42,15 @@ def own_examples(
         directory: The run.
         trust_code: Whether code that the run names may be imported to read them: True, or the import paths.
         changed_data: Continue even if the data has changed.
+        to_encode: Whether the encoder of the run is to be opened afterwards, so that it must be trusted too.
         progress: Called with the progress if every row is checked first.
 
     Raises:
         RunError: The code is not trusted, or the data has changed.
     """
     config = directory.config
-    check_code(code_of_data(config.data), trust_code, source=directory.path)
+    named = code_of_data(config.data) if to_encode else code_of_rows(config.data)
+    check_code(named, trust_code, source=directory.path)
     prepared = prepare_examples(config.data, config.seed, progress)
     if not changed_data:
         check_unchanged(directory, prepared)
@@ -65,7 +68,7 @@ def rows_to_show(
         beside: Images or texts to show for the training rows, instead of what the data has.
     """
     config = directory.config
-    check_code(code_of_data(config.data), False, source=directory.path)
+    check_code(code_of_rows(config.data), False, source=directory.path)
     prepared = prepare_examples(_without_noise(config.data), config.seed)
     if not changed_data:
         check_unchanged(directory, prepared, labels=config.data.noise is None)
