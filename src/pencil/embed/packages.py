@@ -22,9 +22,8 @@ from pencil.imports import need
 from pencil.models.external import load_package
 
 LITE0_SIZE = 224
-TRUSTS_NO_FOLDER = (
-    6  # the first version of sentence-transformers that needs permission to run code of a folder
-)
+TRUSTS_NO_FOLDER = 6
+"""The first version of sentence-transformers that needs permission to run code of a folder."""
 
 
 def open_lite0(name: str, device: str = "cpu") -> FrozenNetwork:

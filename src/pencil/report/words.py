@@ -169,10 +169,10 @@ def _alarms(report: Report) -> Advice | None:
             "Do not rely on the probabilities yet. Check a hundred random examples; --recalibrate then corrects them.",
             f"{_command('audit', report)} --what all --looks 100 --csv sample.csv",
         )
-    doubtful = any(
-        alarm["name"] != CHANGES for alarm in report.summary["alarms"]
-    )  # changes are no suggestions
-    return Advice("Resolve the alarms before you use the suggestions.") if doubtful else None
+    others = [
+        alarm for alarm in report.summary["alarms"] if alarm["name"] != CHANGES
+    ]  # is not about suggestions
+    return Advice("Resolve the alarms before you use the suggestions.") if others else None
 
 
 def _nothing_found(report: Report) -> Advice | None:
