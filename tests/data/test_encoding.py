@@ -35,6 +35,24 @@ def test_a_missing_number_is_the_mean_and_has_an_indicator():
     assert features(found, "", "3").tolist() == [[0, 1], [1, 0]]
 
 
+def test_ids_that_read_as_huge_numbers_are_ids():
+    """A hash such as 12e200 reads as a number."""
+    assert fitted(*[f"{row}e200" for row in range(1, 101)]).ignored == "ids"
+
+
+@pytest.mark.parametrize("place", [0, 50, 99])
+@pytest.mark.parametrize("huge", ["1e200", "-1.7e308"])
+def test_one_number_too_large_to_have_a_spread_is_no_error(huge, place):
+    cells = [str(row) for row in range(100)]
+    cells[place] = huge
+    assert fitted(*cells).ignored == "ids"
+
+
+def test_large_numbers_close_to_each_other_are_numbers():
+    found = fitted("1e160", "1.0000001e160", "1.0000003e160")
+    assert found.scale == pytest.approx(np.std([1e160, 1.0000001e160, 1.0000003e160]))
+
+
 def test_a_category_has_a_feature_per_value_and_rare_values_share_one():
     found = fitted("b", "a", "b", "a", "c", "")
     assert found.values == ("a", "b")

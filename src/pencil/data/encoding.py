@@ -109,20 +109,23 @@ class _Seen:
             self._add_numbers(np.array(values, np.float64))
 
     def _add_numbers(self, values: NDArray[np.float64]) -> None:
-        """Mean and sum of squared distances of two groups of numbers, from those of each."""
+        """Mean and sum of squared distances of two groups of numbers, from those of each; not finite if too large."""
         if not len(values):
             return
         before, self.numbers = self.numbers, self.numbers + len(values)
-        apart = float(values.mean()) - self.mean
-        self.squares += float(((values - values.mean()) ** 2).sum())
-        self.squares += apart**2 * before * len(values) / self.numbers
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = float(values.mean()) - self.mean
+            self.squares += float(((values - values.mean()) ** 2).sum())
+        self.squares += apart * (
+            apart * before * len(values) / self.numbers
+        )  # apart**2 may raise OverflowError
         self.mean += apart * len(values) / self.numbers
 
     def encoding(self, name: str) -> ColumnEncoding:
         missing = 0 < self.missing < self.rows
         if len(self.counts) < 2 and not (self.counts and missing):
             return ColumnEncoding(name, ignored="constant" if self.counts else "empty")
-        if self.numbers + self.missing == self.rows:
+        if self.numbers + self.missing == self.rows and math.isfinite(self.squares):
             return self._number(name, missing)
         many = len(self.counts) > max(MOST_VALUES, 0.5 * (self.rows - self.missing))
         if many or len(self.counts) > _COUNTED:
