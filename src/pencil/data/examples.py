@@ -104,13 +104,25 @@ class Examples:
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """Rows without labels, to predict: inputs and ids."""
+    """Rows without labels, to predict: inputs and ids.
+
+    Attributes:
+        inputs: The network's inputs by row.
+        ids: What identifies each row.
+        skipped_rows: Rows that cannot be read, with the reason, where they may be skipped.
+    """
 
     inputs: Inputs
     ids: Sequence[str]
+    skipped_rows: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def subset(self, indices: Tensor) -> Unlabelled:
+        """Some rows, renumbered from 0; their ids stay."""
+        inputs, ids = subset_inputs(self.inputs, indices), SubsetNames(self.ids, indices)
+        return replace(self, inputs=inputs, ids=ids)
 
 
 @dataclass(frozen=True)

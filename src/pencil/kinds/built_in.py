@@ -107,7 +107,7 @@ def _features(data: FeaturesData, path: Path) -> Splits:
 def _features_alone(data: FeaturesData, path: Path) -> Unlabelled | None:
     if path.suffix.lower() not in ARRAYS:
         return read_vectors_alone(path, data.columns)
-    return read_features_alone(path, data.keys) if data.labels is None else None
+    return read_features_alone(path, data.keys, data.on_error) if data.labels is None else None
 
 
 def _without_columns(data: ImagesData, path: Path) -> ImagesData:

@@ -18,7 +18,7 @@ from pencil.data import (
     leave_out_unreadable,
     mixed_seed,
 )
-from pencil.data.checking import Progress
+from pencil.data.checking import Progress, leave_out_unreadable_alone
 from pencil.errors import ConfigError, DataError
 from pencil.kinds import DataSection, LabelFile, kind_of
 from pencil.run.noise import noisy_labels
@@ -149,7 +149,7 @@ def read_splits(data: DataSection, progress: Progress = lambda *_: None) -> Spli
         splits = kind_of(data).read(data, path)
         if data.on_error == "skip":
             splits = leave_out_unreadable(splits, progress)
-            _report(splits)
+            _report(splits.skipped_rows)
         return splits
 
 
@@ -178,18 +178,19 @@ def check_apart(option: str, out: Path, data: DataSection) -> None:
             raise ConfigError(f"{option} {out}: that is the data itself ({field}); choose another place")
 
 
-def _report(splits: Splits) -> None:
-    if splits.skipped_rows:
-        shown = [f"{name}: {reason}" for name, reason in list(splits.skipped_rows.items())[:SHOWN]]
-        more = [f"and {len(splits.skipped_rows) - SHOWN:,} more"] if len(splits.skipped_rows) > SHOWN else []
+def _report(skipped: Mapping[str, str]) -> None:
+    if skipped:
+        shown = [f"{name}: {reason}" for name, reason in list(skipped.items())[:SHOWN]]
+        more = [f"and {len(skipped) - SHOWN:,} more"] if len(skipped) > SHOWN else []
         listed = "\n  ".join([*shown, *more])
-        warnings.warn(
-            f"{len(splits.skipped_rows):,} rows cannot be read and are left out:\n  {listed}", stacklevel=4
-        )
+        warnings.warn(f"{len(skipped):,} rows cannot be read and are left out:\n  {listed}", stacklevel=4)
 
 
 def read_unlabelled(data: DataSection) -> Unlabelled | None:
-    """Rows to predict from a source without labels; None for a source that has them."""
+    """Rows to predict from a source without labels; None for a source that has them.
+
+    Without unreadable rows if ``data.on_error`` is "skip".
+    """
     read = kind_of(data).read_unlabelled
     if read is None:
         return None
@@ -197,6 +198,9 @@ def read_unlabelled(data: DataSection) -> Unlabelled | None:
         found = read(data, path)
         if found is not None and not len(found.ids):
             raise DataError("there is no row to predict; give a file with rows")
+        if found is not None and data.on_error == "skip":
+            found = leave_out_unreadable_alone(found)
+            _report(found.skipped_rows)
         return found
 
 

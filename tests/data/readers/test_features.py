@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from pencil.data import Image, shown
-from pencil.data.readers.features import read_features
+from pencil.data.readers.features import read_features, read_features_alone
 from pencil.errors import DataError
 
 
@@ -226,6 +226,21 @@ def test_an_unknown_array_or_role_is_named(save):
         read_features(path, keys={"labels": "z"})
     with pytest.raises(DataError, match="unknown role label; roles are features, labels"):
         read_features(path, keys={"label": "y"})
+
+
+def test_rows_without_labels_that_are_not_finite_are_left_out_on_request(save, tmp_path):
+    features = np.array([[1.0, 2], [np.nan, 0], [3, 4]])
+    np.save(tmp_path / "new.npy", features)
+    for path, ids in (
+        (tmp_path / "new.npy", ["0", "2"]),
+        (save(X=features, ids=np.array(["a", "b", "c"])), ["a", "c"]),
+    ):
+        with pytest.raises(DataError, match=r"first in row 1; .*on_error=skip"):
+            read_features_alone(path)
+        found = read_features_alone(path, on_error="skip")
+        assert list(found.ids) == ids
+        assert found.inputs.fetch(torch.arange(2)).tolist() == [[1, 2], [3, 4]]
+        assert found.skipped_rows == {"row 1": "holds NaN or infinity"}
 
 
 def test_pickled_arrays_are_refused(save):

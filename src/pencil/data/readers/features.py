@@ -89,7 +89,9 @@ def _labels_beside(labels: str | Path, arrays: Arrays, path: Path) -> NDArray[An
     return read_label_file(labels, ids=ids, class_names=names).numpy()
 
 
-def read_features_alone(path: Path, keys: Mapping[str, str] | None = None) -> Unlabelled | None:
+def read_features_alone(
+    path: Path, keys: Mapping[str, str] | None = None, on_error: Literal["error", "skip"] = "error"
+) -> Unlabelled | None:
     """Features (N, D) of an ``.npy``, or of an ``.npz`` without labels and splits; None for other files."""
     if path.suffix.lower() == ".npz":
         found, asked = npz_keys(path), dict(keys or {})
@@ -102,8 +104,9 @@ def read_features_alone(path: Path, keys: Mapping[str, str] | None = None) -> Un
         arrays = {"features": load_array(path)}
     else:
         return None
+    skipped = _leave_out(arrays) if on_error == "skip" else {}
     values = _features(arrays, "", path)
-    return Unlabelled(TensorInputs(values), _ids(arrays, "", len(values), path))
+    return Unlabelled(TensorInputs(values), _ids(arrays, "", len(values), path), skipped_rows=skipped)
 
 
 def _read_arrays(path: Path, keys: dict[str, str], *, own_labels: bool) -> Arrays:
@@ -172,12 +175,11 @@ def _leave_out(arrays: Arrays) -> dict[str, str]:
     for split in ("", "test_"):
         roles = [f"{split}{role}" for role in ("features", "labels", "ids")] + ([] if split else ["is_train"])
         present = [role for role in roles if role in arrays]
-        if (
-            not {f"{split}features", f"{split}labels"} <= set(present)
-            or len({arrays[role].shape[:1] for role in present}) > 1
-        ):
+        if f"{split}features" not in present or len({arrays[role].shape[:1] for role in present}) > 1:
             continue  # there is no such split, or its arrays do not fit, which is reported where they are checked
-        good = _finite_rows(arrays[f"{split}features"]) & _finite_rows(arrays[f"{split}labels"])
+        good = _finite_rows(arrays[f"{split}features"])
+        if f"{split}labels" in present:
+            good &= _finite_rows(arrays[f"{split}labels"])
         if good.all():
             continue
         arrays.setdefault(f"{split}ids", np.arange(len(good)).astype(str))
