@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -96,6 +97,7 @@ class Labelled:
         self._ids: PackedTexts = PackedTexts()
         self._first: dict[str, int] = {}
         self._number = 0
+        self._votes = 0  # counts in a list of votes; 0 without lists, or with class names
 
     def add(self, cells: Cells, features: str | None = None) -> Row | None:
         """Take a row; None if something is wrong with it, such as its ``features``."""
@@ -104,7 +106,8 @@ class Labelled:
         before = len(self._problems.found)
         if features is not None:
             self._problems.add(self._number, "features", features)
-        row = parse_row(self._number, cells, self._content, None, self._problems)
+        row = parse_row(self._number, cells, self._content, self._order or None, self._problems)
+        self._check_width(cells.get("votes"))
         name = self._id(cells)
         if len(self._problems.found) > before:
             return None
@@ -116,6 +119,26 @@ class Labelled:
     def train_rows(self) -> list[int]:
         """The rows to train on, among those that ``add`` accepted."""
         return [number for number, row in enumerate(self._rows) if row.split == "train"]
+
+    def _check_width(self, votes: Any) -> None:
+        """Without class names, lists of votes are by position, so that all have as many counts."""
+        if self._order or not votes or not isinstance(votes, list):
+            return
+        self._votes = self._votes or len(votes)
+        if len(votes) != self._votes:
+            self._problems.add(
+                self._number, "votes", f"{len(votes)} counts, where other rows have {self._votes}"
+            )
+
+    def _check_positions(self, names: Sequence[str]) -> None:
+        """Labels beside lists of votes by position are positions too."""
+        places = set(map(str, range(self._votes)))
+        stray = next((name for name in names if name not in places), None)
+        if self._votes and stray is not None:
+            raise DataError(
+                f"{self._problems.path}: the class {stray!r} is no position in the lists of votes, which have "
+                f"{self._votes} counts; write the votes with their classes, such as 'cat:3 dog:1'"
+            )
 
     def _id(self, cells: Cells) -> str:
         if "id" not in cells:
@@ -141,6 +164,7 @@ class Labelled:
         self.check(on_error)
         path = self._problems.path
         names = class_names_of(self._rows, self._order)
+        self._check_positions(names)
         if len(names) > max(MOST_CLASSES, len(self._rows) // 2):
             raise DataError(
                 f"{path}: the labels have {len(names):,} different values in {len(self._rows):,} rows, so they are not "

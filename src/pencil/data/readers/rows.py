@@ -174,6 +174,8 @@ def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
     """Counts by class; empty where the row has none. Raises ValueError for what is not a count."""
     cell = cells.get("votes")
     if isinstance(cell, list):
+        if not cell:
+            return {}
         names = class_names or [str(number) for number in range(len(cell))]
         if len(cell) != len(names):
             raise ValueError(f"{len(cell)} counts for {len(names)} class names")

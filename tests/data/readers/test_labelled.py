@@ -1,0 +1,52 @@
+"""Labels of texts, tables and vectors: votes and classes."""
+
+import json
+
+import pytest
+
+from pencil.data import read_texts
+from pencil.errors import DataError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*rows):
+        path = tmp_path / "rows.jsonl"
+        path.write_text("".join(json.dumps({"text": f"text {n}"} | row) + "\n" for n, row in enumerate(rows)))
+        return path
+
+    return write
+
+
+def test_lists_of_votes_are_by_class_number(write):
+    train = read_texts(write({"label": 1, "votes": [3, 1]}, {"label": 1}, {"label": 0, "votes": []})).train
+    assert train.class_names == ("0", "1")
+    assert train.labels.values.tolist() == [[0.75, 0.25], [0, 1], [1, 0]]
+
+
+def test_lists_of_votes_beside_names_make_no_classes(write):
+    path = write({"label": "cat"}, {"label": "dog", "votes": [3, 1]})
+    with pytest.raises(
+        DataError, match=r"rows\.jsonl: the class 'cat' is no position .* 2 counts; write the votes"
+    ):
+        read_texts(path, on_error="skip")
+
+
+def test_lists_of_votes_have_one_length(write):
+    path = write({"votes": [3, 1]}, {"votes": [0, 1]}, {"votes": [1, 2, 0]})
+    with pytest.raises(DataError, match="row 3, column 'votes': 3 counts, where other rows have 2"):
+        read_texts(path)
+    assert len(read_texts(path, on_error="skip").train) == 2
+
+
+def test_lists_of_votes_follow_the_class_names_of_the_file(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    features = {"text": {"_type": "Value"}, "label": {"_type": "ClassLabel", "names": ["dog", "cat"]}}
+    stored = {"huggingface": json.dumps({"info": {"features": features}})}
+    columns = {"text": ["a", "b", "c"], "label": [0, 1, 1], "votes": [[3, 1], None, []]}
+    table = arrow.table(columns).replace_schema_metadata(stored)
+    with arrow.ipc.new_stream(str(tmp_path / "rows.arrow"), table.schema) as file:
+        file.write_table(table)
+    train = read_texts(tmp_path / "rows.arrow").train
+    assert train.class_names == ("dog", "cat")
+    assert train.labels.values.tolist() == [[0.75, 0.25], [0, 1], [0, 1]]
