@@ -1,4 +1,4 @@
-"""Labels of texts, tables and vectors: votes and classes."""
+"""Labels of texts, tables and vectors: votes, classes, several labels."""
 
 import json
 
@@ -50,3 +50,13 @@ def test_lists_of_votes_follow_the_class_names_of_the_file(tmp_path):
     train = read_texts(tmp_path / "rows.arrow").train
     assert train.class_names == ("dog", "cat")
     assert train.labels.values.tolist() == [[0.75, 0.25], [0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("several", [["cat", "dog"], {"cat": 1}])
+def test_several_labels_in_one_cell_are_no_class(write, several):
+    path = write({"label": "cat"}, {"label": several}, {"label": "dog"})
+    with pytest.raises(
+        DataError, match=r"row 2, column 'label': holds several labels, .*cat.*; give one label per row"
+    ):
+        read_texts(path)
+    assert read_texts(path, on_error="skip").train.class_names == ("cat", "dog")

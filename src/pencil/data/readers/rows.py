@@ -144,11 +144,19 @@ def parse_row(
         problems.add(number, "split", f"{split!r} is none of train, {', '.join(TEST_SPLITS)}")
     if trusted.lower() not in _TRUTHS:
         problems.add(number, "trusted", f"{trusted!r} is none of true, false, 1, 0, yes, no")
+    _check_one_label(number, cells, problems)
     votes, label = _checked_votes(number, cells, class_names, problems), _label(cells, class_names)
     # Interned: many rows share few labels.
     return Row(
         found, sys.intern(label), votes or _NONE, sys.intern(split), _TRUTHS.get(trusted.lower(), False)
     )
+
+
+def _check_one_label(number: int, cells: Cells, problems: Problems) -> None:
+    label = cells.get("label")
+    if isinstance(label, list | dict):
+        remedy = "give one label per row, or counts in a column votes, such as cat:2 dog:1"
+        problems.add(number, "label", f"holds several labels, {str(label)[:80]}; {remedy}")
 
 
 def _checked_votes(
