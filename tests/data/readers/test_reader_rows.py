@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from pencil.data import read_texts, read_texts_alone
+from pencil.data.encoding import ColumnEncoding
 from pencil.data.pixels import encode_png
-from pencil.data.readers.manifest import read_manifest
-from pencil.data.readers.records import read_records
+from pencil.data.readers.manifest import read_manifest, read_paths_alone
+from pencil.data.readers.records import read_records, read_records_alone
 from pencil.errors import DataError
 
 pytest.importorskip("PIL")
@@ -68,3 +69,19 @@ def test_labels_that_are_left_out_are_missing(tmp_path):
         read_texts(path, columns={"label": ""})
     assert list(read_texts_alone(path, {"label": ""}).ids) == ["0", "1"]
     assert read_texts_alone(path, {"label": "elsewhere"}) is None
+
+
+ASKED = {"label": "species", "split": "part", "trusted": "checked", "votes": "counts"}
+
+
+def test_new_rows_may_lack_columns_that_only_labelled_rows_need(manifest, tmp_path):
+    assert list(read_paths_alone(manifest("path\na.png\n"), columns=ASKED).ids) == ["a.png"]
+    assert list(read_texts_alone(written(tmp_path, "text\na\n"), ASKED).ids) == ["0"]
+    size = ColumnEncoding("size", mean=0.0, scale=1.0)
+    assert read_records_alone(written(tmp_path, "size\n3\n"), ASKED, [size]).inputs.values.tolist() == [[3]]
+    with pytest.raises(DataError, match="no column 'author'"):
+        read_texts_alone(written(tmp_path, "text\na\n"), {"id": "author"})
+
+
+def test_new_rows_with_the_labels_asked_for_are_no_rows_without_labels(manifest):
+    assert read_paths_alone(manifest("path,species\na.png,cat\n"), columns=ASKED) is None

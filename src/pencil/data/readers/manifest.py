@@ -71,7 +71,7 @@ def read_paths_alone(
     path: Path, size: int | None = None, channels: int = 3, columns: Mapping[str, str] | None = None
 ) -> Unlabelled | None:
     """The images of a table that has ``path`` but neither labels nor votes; None of another table."""
-    table, problems = read_table(path, columns), Problems(path, can_skip=False)
+    table, problems = read_table(path, columns, needs_label=False), Problems(path, can_skip=False)
     if "path" not in table[0] or has_labels(table[0]):
         return None
     for number, cells in enumerate(table, start=1):

@@ -28,10 +28,15 @@ from pencil.reading import is_file
 ROLES = ("path", *LABEL_ROLES)
 
 
-def read_table(path: Path, columns: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """The rows by column, in which path and label have these names; ``columns`` names them by role."""
+def read_table(
+    path: Path, columns: Mapping[str, str] | None = None, *, needs_label: bool = True
+) -> list[dict[str, Any]]:
+    """The rows by column, in which path and label have these names; ``columns`` names them by role.
+
+    For ``needs_label`` see ``find_roles``.
+    """
     file = open_columns(path)
-    roles = find_roles(file, ROLES, columns or {})
+    roles = find_roles(file, ROLES, columns or {}, needs_label=needs_label)
     kept, empty = needed_columns(file, roles), by_role(dict.fromkeys(file.names), roles)
     table = [empty | by_role(cells, roles) for cells in (file.rows(kept) if kept else [{}])]
     if not table:

@@ -92,13 +92,15 @@ def find_roles(
         file: The file.
         roles: Those to look for.
         asked: Columns by role, as ``data.columns`` names them; an empty name leaves a role out.
-        needs_label: Whether the file must have the column of labels that is asked for; one to predict may lack it.
+        needs_label: Whether the file must have all columns that are asked for; one to predict may lack those of labels,
+            splits, trust and votes.
     """
     unknown = next((role for role in asked if role not in roles), None)
     if unknown is not None:
         raise ConfigError(f"data.columns.{unknown}: no such role; use {', '.join(roles)}")
-    if not needs_label and asked.get("label") not in ("", *file.names):
-        asked = {role: name for role, name in asked.items() if role != "label"}
+    if not needs_label:
+        there = ("", *file.names)
+        asked = {role: name for role, name in asked.items() if role not in LABEL_ROLES or name in there}
     found = {role: find_column(file.names, role, file.path, asked) for role in roles}
     left_out = {role: UNUSED for role, name in asked.items() if not name and role in file.names}
     return left_out | {name: role for role, name in reversed(found.items()) if name is not None}
