@@ -85,3 +85,20 @@ def test_new_rows_may_lack_columns_that_only_labelled_rows_need(manifest, tmp_pa
 
 def test_new_rows_with_the_labels_asked_for_are_no_rows_without_labels(manifest):
     assert read_paths_alone(manifest("path,species\na.png,cat\n"), columns=ASKED) is None
+
+
+@pytest.mark.parametrize("empty", ["", "nan"])
+def test_columns_of_labels_that_are_empty_throughout_hold_none(manifest, tmp_path, empty):
+    images = manifest(f"path,label,votes,votes_cat\na.png,{empty},,\nb.png,{empty},,\n")
+    assert list(read_paths_alone(images).ids) == ["a.png", "b.png"]
+    assert list(read_texts_alone(written(tmp_path, f"text,label\na,{empty}\nb,{empty}\n")).ids) == ["0", "1"]
+    table = written(tmp_path, f"size,label\n3,{empty}\n4,{empty}\n")
+    found = read_records_alone(table, {}, [ColumnEncoding("size", mean=0.0, scale=1.0)])
+    assert found.inputs.values.tolist() == [[3], [4]]
+
+
+@pytest.mark.parametrize("row", ["b,cat,", "b,,cat:1"])
+def test_one_row_with_a_label_or_votes_makes_a_file_with_labels(tmp_path, row):
+    path = written(tmp_path, f"text,label,votes\na,,\n{row}\n")
+    assert read_texts_alone(path) is None
+    assert list(read_texts_alone(path, {"label": "", "votes": ""}).ids) == ["0", "1"]

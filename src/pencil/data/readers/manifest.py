@@ -16,7 +16,7 @@ from pencil.data.examples import Examples, Splits, Unlabelled
 from pencil.data.readers.folder import ImageFiles
 from pencil.data.readers.labelled import class_index, class_names_of, labels_of, splits_of
 from pencil.data.readers.manifest_rows import check_paths, parse_table, read_table
-from pencil.data.readers.rows import Problems, Row, cell_text, has_labels, has_other_cells
+from pencil.data.readers.rows import Problems, Row, cell_text, has_other_cells, is_labelled
 
 
 def read_manifest(
@@ -72,7 +72,7 @@ def read_paths_alone(
 ) -> Unlabelled | None:
     """The images of a table that has ``path`` but neither labels nor votes; None of another table."""
     table, problems = read_table(path, columns, needs_label=False), Problems(path, can_skip=False)
-    if "path" not in table[0] or has_labels(table[0]):
+    if "path" not in table[0] or any(map(is_labelled, table)):
         return None
     for number, cells in enumerate(table, start=1):
         has_other_cells(cells, number, "path", problems)

@@ -28,6 +28,7 @@ from pencil.data.readers.rows import (
     find_roles,
     has_labels,
     has_other_cells,
+    holds_labels,
 )
 from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
@@ -106,7 +107,7 @@ def read_records_alone(
     """The rows of a table without labels; None for one with labels, or where nothing was fitted yet."""
     file = open_columns(path)
     roles = find_roles(file, ROLES, columns, needs_label=False)
-    if not encoding or has_labels(by_role(dict.fromkeys(file.names), roles)):
+    if not encoding or holds_labels(file, roles):
         return None
     names, rows, ids = _values(file, roles), PackedTexts(), PackedTexts()
     problems = Problems(path, can_skip=False)

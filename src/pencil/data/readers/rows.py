@@ -8,6 +8,7 @@ C: classes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import sys
@@ -122,6 +123,21 @@ def by_role(cells: Cells, roles: Mapping[str, str]) -> dict[Any, Any]:
 def has_labels(cells: Cells) -> bool:
     """Whether the table has a column of labels or votes."""
     return any(name in ("label", "votes") or name.startswith(VOTES) for name in cells if name is not None)
+
+
+def holds_labels(file: ColumnFile, roles: Mapping[str, str]) -> bool:
+    """Whether a row of a file to predict has a label or votes; columns that are empty throughout hold none."""
+    if not has_labels(by_role(dict.fromkeys(file.names), roles)):
+        return False
+    columns = [name for name in needed_columns(file, roles) if roles.get(name, "votes") in ("label", "votes")]
+    with contextlib.closing(file.rows(columns)) as rows:
+        return any(is_labelled(by_role(cells, roles)) for cells in rows)
+
+
+def is_labelled(cells: Cells) -> bool:
+    """Whether a row has a label or votes."""
+    votes = (value for name, value in cells.items() if name == "votes" or str(name).startswith(VOTES))
+    return bool(_label(cells, None)) or any(map(cell_text, votes))
 
 
 def parse_row(

@@ -26,6 +26,7 @@ from pencil.data.readers.rows import (
     find_roles,
     has_labels,
     has_other_cells,
+    holds_labels,
     needed_columns,
 )
 from pencil.data.recognise import text_column
@@ -101,7 +102,7 @@ def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Un
     """The texts of a file without labels; None for one with labels."""
     file = open_columns(path)
     roles = _roles(file, columns, needs_label=False)
-    if has_labels(by_role(dict.fromkeys(file.names), roles)):
+    if holds_labels(file, roles):
         return None
     texts, ids, problems = PackedTexts(), PackedTexts(), Problems(path, can_skip=False, roles=roles)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):

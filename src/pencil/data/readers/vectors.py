@@ -26,6 +26,7 @@ from pencil.data.readers.rows import (
     cell_text,
     find_roles,
     has_labels,
+    holds_labels,
     needed_columns,
 )
 from pencil.data.tables import listed
@@ -66,7 +67,7 @@ def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | N
     """Lists of numbers in a file without labels; None for one with labels."""
     file = open_columns(path)
     roles = _roles(file, columns, needs_label=False)
-    if has_labels(by_role(dict.fromkeys(file.names), roles)):
+    if holds_labels(file, roles):
         return None
     vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path, can_skip=False, roles=roles)
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
