@@ -39,7 +39,9 @@ def test_val_is_tested_on_where_there_is_no_test_and_a_choice_is_obeyed(tmp_path
         paint(tmp_path / split / "cat" / "a.png")
     assert list(read_image_folder(tmp_path).test.ids) == ["val/cat/a.png"]
     paint(tmp_path / "test" / "cat" / "b.png")
-    assert list(read_image_folder(tmp_path).test.ids) == ["test/cat/b.png"]
+    told = r"1 rows of val are left out, since the split to test on is test; to learn from them put them into train"
+    with pytest.warns(UserWarning, match=told):
+        assert list(read_image_folder(tmp_path).test.ids) == ["test/cat/b.png"]
     assert list(read_image_folder(tmp_path, test_split="val").test.ids) == ["val/cat/a.png"]
     with pytest.raises(DataError, match="test_split='dev': no such folder"):
         read_image_folder(tmp_path, test_split="dev")

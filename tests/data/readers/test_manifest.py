@@ -77,7 +77,10 @@ def test_root_size_and_channels(table, tmp_path_factory):
 
 def test_the_split_to_test_on(table):
     path = table("path,label,split\nimg/a.png,x,train\nimg/b.png,x,val\nimg/c.png,x,test\n")
-    assert list(read_manifest(path).test.ids) == ["img/c.png"]
+    with pytest.warns(
+        UserWarning, match=r"table\.csv: 1 rows of val are left out, since the split to test on is test"
+    ):
+        assert list(read_manifest(path).test.ids) == ["img/c.png"]
     assert list(read_manifest(path, test_split="val").test.ids) == ["img/b.png"]
     with pytest.raises(DataError, match="no row has 'valid' in column 'split'; found test, train, val"):
         read_manifest(path, test_split="valid")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -136,6 +137,21 @@ def read_image_folder(
     return Splits(*splits)
 
 
+def warn_of_other_splits(path: Path, rows: Mapping[str, int], test: str) -> None:
+    """Warn of splits, with their numbers of rows, that are neither to train nor to test on."""
+    if any(rows.values()):
+        found = " and ".join(f"{count:,} rows of {name}" for name, count in rows.items())
+        warnings.warn(
+            f"{path}: {found} are left out, since the split to test on is {test}; to learn from them put them into "
+            "train, and to hold rows out set data.validation",
+            stacklevel=4,
+        )
+
+
+def _count(split: Path) -> int:
+    return sum(len(_named_as_images(split / name)) for name in _entries(split, folders=True))
+
+
 def read_images_alone(root: Path, size: int | None = None, channels: int = 3) -> Unlabelled | None:
     """The images directly in ``root``, by name; None where it has folders, which are classes."""
     if not root.is_dir() or _entries(root, folders=True):
@@ -157,7 +173,9 @@ def _split_folders(root: Path, test_split: str | None) -> tuple[str, str | None]
     ]
     if test_split is not None and not present:
         raise DataError(f"test_split={test_split!r}: no such folder in {root}")
-    return "train", present[0] if present else None
+    test, *others = present or [""]
+    warn_of_other_splits(root, {name: _count(root / name) for name in others}, test)
+    return "train", test or None
 
 
 def _examples(root: Path, split: str, names: tuple[str, ...], size: int | None, channels: int) -> Examples:

@@ -5,6 +5,7 @@ N: rows. C: classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pencil.data.columns import ColumnFile
 from pencil.data.examples import Examples, Splits
 from pencil.data.inputs import Inputs
 from pencil.data.packed import PackedTexts
-from pencil.data.readers.folder import TEST_SPLITS
+from pencil.data.readers.folder import TEST_SPLITS, warn_of_other_splits
 from pencil.data.readers.rows import Problems, Row, by_role, cell_text, parse_row
 from pencil.data.tables import Cells
 from pencil.errors import DataError
@@ -73,6 +74,9 @@ def splits_of(whole: Examples, splits: Sequence[str], path: Path, test_split: st
     if present == ["train"]:
         return Splits(whole)
     test = test_split or next(name for name in TEST_SPLITS if name in present)
+    if test_split is None:
+        others = {name: count for name, count in Counter(splits).items() if name not in ("train", test)}
+        warn_of_other_splits(path, others, test)
     parts = [
         torch.tensor([row for row, name in enumerate(splits) if name == part]) for part in ("train", test)
     ]
