@@ -243,6 +243,25 @@ def test_rows_without_labels_that_are_not_finite_are_left_out_on_request(save, t
         assert found.skipped_rows == {"row 1": "holds NaN or infinity"}
 
 
+@pytest.mark.parametrize("missing", ["", " ", "nan", "NaN", b"nan"])
+def test_a_label_that_is_empty_or_nan_is_missing(save, missing):
+    texts = np.array(["dog", missing, "cat", missing], "S" if isinstance(missing, bytes) else "U")
+    path = save(X=FEAT, y=texts, X_test=FEAT, y_test=texts)
+    with pytest.raises(DataError, match=r"labels: 2 are missing, first in row 1: .*; .*on_error=skip"):
+        read_features(path)
+    splits = read_features(path, on_error="skip")
+    assert splits.train.class_names == ("cat", "dog")
+    assert (list(splits.train.ids), list(splits.test.ids)) == (["0", "2"], ["0", "2"])
+    assert splits.skipped_rows == dict.fromkeys(
+        ["row 1", "row 3", "test_row 1", "test_row 3"], "has no label"
+    )
+
+
+def test_nan_may_be_the_name_of_a_class(save):
+    path = save(X=FEAT, y=np.array(["nan", "pita", "nan", "pita"]), names=np.array(["nan", "pita"]))
+    assert read_features(path, on_error="skip").train.labels.values.tolist() == [0, 1, 0, 1]
+
+
 def test_pickled_arrays_are_refused(save):
     with pytest.raises(DataError, match=r"array 'X'.*without pickled objects"):
         read_features(save(X=np.array([object()]), y=LABELS))

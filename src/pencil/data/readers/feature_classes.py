@@ -28,12 +28,27 @@ def name_classes(arrays: Arrays, path: Path) -> tuple[str, ...]:
     Labels that are texts become numbers in ``arrays``.
     """
     roles = [role for role in ("labels", "test_labels") if role in arrays]
-    known = tuple(texts_of(arrays["names"], f"{path}: names")) if "names" in arrays else None
+    known = _known_names(arrays, path)
     for role in roles:
         arrays[role] = _one_column(arrays[role])
     if any(arrays[role].dtype.kind in "US" for role in roles):
         return _numbertexts_of(arrays, roles, known, path)
     return _numbered(arrays, roles, path) if known is None else known
+
+
+def missing_labels(arrays: Arrays, role: str, path: Path) -> list[int]:
+    """Rows whose label is an empty text or nan, and not one of the file's class names."""
+    labels = _one_column(arrays[role])
+    if labels.dtype.kind not in "US":
+        return []
+    known, texts = _known_names(arrays, path) or (), texts_of(labels, f"{path}: {role}")
+    return [
+        row for row, text in enumerate(texts) if text.strip().lower() in ("", "nan") and text not in known
+    ]
+
+
+def _known_names(arrays: Arrays, path: Path) -> tuple[str, ...] | None:
+    return tuple(texts_of(arrays["names"], f"{path}: names")) if "names" in arrays else None
 
 
 def _one_column(labels: NDArray[Any]) -> NDArray[Any]:
@@ -45,6 +60,8 @@ def _numbertexts_of(
     arrays: Arrays, roles: Sequence[str], known: tuple[str, ...] | None, path: Path
 ) -> tuple[str, ...]:
     texts = {role: texts_of(arrays[role], f"{path}: {role}") for role in roles}
+    for role in roles:
+        _check_none_missing(arrays, role, path)
     names = known or tuple(sorted({text for found in texts.values() for text in found}))
     place = {name: number for number, name in enumerate(names)}
     for role, found in texts.items():
@@ -55,6 +72,16 @@ def _numbertexts_of(
             )
         arrays[role] = np.array([place[text] for text in found], np.int64)
     return names
+
+
+def _check_none_missing(arrays: Arrays, role: str, path: Path) -> None:
+    missing = missing_labels(arrays, role, path)
+    if missing:
+        first = str(arrays[role][missing[0]])
+        raise DataError(
+            f"{path}: {role}: {len(missing):,} are missing, first in row {missing[0]}: {first!r}; fix such rows, or "
+            "leave them out: --set data.on_error=skip"
+        )
 
 
 def _numbered(arrays: Arrays, roles: Sequence[str], path: Path) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pencil.data.arrays import as_tensor, load_array, npz_keys
 from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import TensorInputs
 from pencil.data.label_files import read_label_file
-from pencil.data.readers.feature_classes import Arrays, name_classes, texts_of
+from pencil.data.readers.feature_classes import Arrays, missing_labels, name_classes, texts_of
 from pencil.data.tables import listed
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
@@ -62,8 +62,8 @@ def read_features(
             inside.
         keys: For an ``.npz`` whose arrays have names of their own: role to array name. The roles are those of
             ``FEATURE_ROLES``; an empty name leaves a role out.
-        on_error: "error": features or labels that are NaN or infinite raise an error; "skip": their rows are left out
-            and listed in ``skipped_rows``.
+        on_error: "error": features or labels that are NaN or infinite, and labels that are empty texts or nan, raise an
+            error; "skip": their rows are left out and listed in ``skipped_rows``.
 
     Returns:
         Train and, where there is one, test split: the test arrays, or the rows where is_train is false.
@@ -72,7 +72,7 @@ def read_features(
     arrays = _read_arrays(path, dict(keys or {}), own_labels=labels is None)
     if labels is not None:
         arrays["labels"] = _labels_beside(labels, arrays, path)
-    skipped = _leave_out(arrays) if on_error == "skip" else {}
+    skipped = _leave_out(arrays, path) if on_error == "skip" else {}
     names = name_classes(arrays, path)
     whole = _examples(arrays, "", names, path)
     if "is_train" in arrays:
@@ -104,7 +104,7 @@ def read_features_alone(
         arrays = {"features": load_array(path)}
     else:
         return None
-    skipped = _leave_out(arrays) if on_error == "skip" else {}
+    skipped = _leave_out(arrays, path) if on_error == "skip" else {}
     values = _features(arrays, "", path)
     return Unlabelled(TensorInputs(values), _ids(arrays, "", len(values), path), skipped_rows=skipped)
 
@@ -169,23 +169,32 @@ def _check_complete(
         )
 
 
-def _leave_out(arrays: Arrays) -> dict[str, str]:
-    """Remove rows that are not finite; returns them with the reason. The others keep their numbers as ids."""
-    skipped: dict[str, str] = {}
-    for split in ("", "test_"):
-        roles = [f"{split}{role}" for role in ("features", "labels", "ids")] + ([] if split else ["is_train"])
-        present = [role for role in roles if role in arrays]
-        if f"{split}features" not in present or len({arrays[role].shape[:1] for role in present}) > 1:
-            continue  # there is no such split, or its arrays do not fit, which is reported where they are checked
-        good = _finite_rows(arrays[f"{split}features"])
-        if f"{split}labels" in present:
-            good &= _finite_rows(arrays[f"{split}labels"])
-        if good.all():
-            continue
-        arrays.setdefault(f"{split}ids", np.arange(len(good)).astype(str))
-        skipped |= {f"{split}row {row}": "holds NaN or infinity" for row in np.flatnonzero(~good).tolist()}
+def _leave_out(arrays: Arrays, path: Path) -> dict[str, str]:
+    """Remove rows that are not finite or have no label; returns them with the reason."""
+    return _leave_out_of("", arrays, path) | _leave_out_of("test_", arrays, path)
+
+
+def _leave_out_of(split: str, arrays: Arrays, path: Path) -> dict[str, str]:
+    """The same for one split. The rows that stay keep their numbers as ids."""
+    roles = [f"{split}{role}" for role in ("features", "labels", "ids")] + ([] if split else ["is_train"])
+    present = [role for role in roles if role in arrays]
+    if f"{split}features" not in present or len({arrays[role].shape[:1] for role in present}) > 1:
+        return {}  # there is no such split, or its arrays do not fit, which is reported where they are checked
+    bad = _bad_rows(split, arrays, path)
+    if bad:
+        numbers = np.arange(len(arrays[f"{split}features"]))
+        arrays.setdefault(f"{split}ids", numbers.astype(str))
+        good = ~np.isin(numbers, list(bad))
         arrays |= {role: arrays[role][good] for role in {*present, f"{split}ids"}}
-    return skipped
+    return {f"{split}row {row}": reason for row, reason in sorted(bad.items())}
+
+
+def _bad_rows(split: str, arrays: Arrays, path: Path) -> dict[int, str]:
+    """What is wrong with each row that cannot be used."""
+    checked = [role for role in (f"{split}features", f"{split}labels") if role in arrays]
+    bad = [row for role in checked for row in np.flatnonzero(~_finite_rows(arrays[role])).tolist()]
+    missing = missing_labels(arrays, f"{split}labels", path) if f"{split}labels" in arrays else []
+    return dict.fromkeys(bad, "holds NaN or infinity") | dict.fromkeys(missing, "has no label")
 
 
 def _finite_rows(array: NDArray[Any]) -> NDArray[np.bool_]:
