@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.data import Examples, write_index
-from pencil.data.shards.write import is_number
+from pencil.data.shards.classes import is_number
 from pencil.durable import replacing
 from pencil.embed.parts import Output, Part, Rows
 from pencil.errors import ConfigError, DataError

@@ -52,19 +52,26 @@ def test_texts_are_classes_in_order_of_their_names(image_shards, tmp_path):
 
 def test_numbers_are_classes_by_their_value_even_where_some_have_no_row(tar, png, tmp_path):
     tar(tmp_path / "a.tar", [("x.png", png()), ("x.cls", b"5"), ("y.png", png()), ("y.cls", b"02")])
-    read = index(tmp_path / "a.tar", tmp_path / "index")
-    assert read.classes == tuple("012345")
-    assert read.splits["train"].labels.tolist() == [5, 2]
+    with pytest.warns(UserWarning, match="no row has a class below 2; the classes are 2 to 5"):
+        read = index(tmp_path / "a.tar", tmp_path / "index")
+    assert read.classes == tuple("2345")
+    assert read.splits["train"].labels.tolist() == [3, 0]
+
+
+def test_a_class_0_that_only_the_test_split_has_is_a_class(tar, png, tmp_path):
+    for name, label in (("a", b"1"), ("b", b"0")):
+        tar(tmp_path / f"{name}.tar", [("x.png", png()), ("x.cls", label)])
+    assert index(tmp_path / "a.tar", tmp_path / "index", test=[str(tmp_path / "b.tar")]).classes == ("0", "1")
 
 
 def test_labels_come_from_json_or_a_file_of_another_name(tar, png, tmp_path):
     files = [
         ("k/x.jpg", png()),
-        ("k/x.json", json.dumps({"label": 1, "kind": "owl"}).encode()),
+        ("k/x.json", json.dumps({"label": 0, "kind": "owl"}).encode()),
         ("k/x.txt", b"bat"),
     ]
     path = tar(tmp_path / "a.tar", files)
-    for number, (name, expected) in enumerate({None: "1", "kind": "owl", "txt": "bat"}.items()):
+    for number, (name, expected) in enumerate({None: "0", "kind": "owl", "txt": "bat"}.items()):
         read = index(path, tmp_path / f"index-{number}", Fields(label=name))
         assert read.classes[read.splits["train"].labels[0]] == expected
     assert read.splits["train"].key(0) == "k/x"
@@ -146,7 +153,7 @@ def test_an_array_of_objects_is_refused(tar, npy, tmp_path):
 
 
 def test_what_is_ignored_is_no_mistake(tar, png, tmp_path):
-    path = tar(tmp_path / "a.tar", [("x.png", png()), ("x.cls", b"1"), ("x.seg.png", b"?")])
+    path = tar(tmp_path / "a.tar", [("x.png", png()), ("x.cls", b"0"), ("x.seg.png", b"?")])
     assert len(index(path, tmp_path / "index", Fields(ignore=frozenset({"seg.png"}))).splits["train"]) == 1
 
 

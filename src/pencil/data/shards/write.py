@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pencil.data.shards.classes import check_test_classes, class_table
 from pencil.data.shards.index import MANIFEST, Format, Shard, ShardIndex, SplitIndex
 from pencil.data.shards.listing import Listed, list_shards, named, real_place
 from pencil.data.shards.parquet import scan_parquet
@@ -27,7 +28,6 @@ from pencil.data.shards.tar import scan_tar
 from pencil.durable import make_folder, publish, sync
 from pencil.errors import DataError, PencilError
 from pencil.places import is_remote
-from pencil.stores.given import SPARE_CLASSES
 
 SHOWN = 10  # mistakes in one message
 CHUNK = 1 << 20  # labels renumbered at once
@@ -258,42 +258,3 @@ def _renumber(split: SplitIndex, table: Sequence[int]) -> None:
         while stored := file.read(8 * CHUNK):
             file.seek(-len(stored), os.SEEK_CUR)
             file.write(lookup[np.frombuffer(stored, "<i8")].tobytes())
-
-
-def class_table(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], list[int]]:
-    """Class names, and for every label its class.
-
-    Args:
-        labels: All labels there are, with the shard that each was first found in.
-        rows: How many rows there are; a number far beyond is no class but, more likely, an id.
-    """
-    if all(is_number(label) for label in labels):
-        return _numbered(labels, rows)
-    names = tuple(sorted(labels))
-    place = {name: number for number, name in enumerate(names)}
-    return names, [place[label] for label in labels]
-
-
-def check_test_classes(labels: Sequence[str], known: int) -> None:
-    """Refuse classes that only test shards have; ``labels`` begins with the ``known`` of the training shards."""
-    unknown = [label for label in labels[known:] if not is_number(label)]
-    if unknown:
-        raise DataError(
-            f"--test: classes that the training shards do not have: {', '.join(sorted(unknown)[:5])}; fix their labels"
-        )
-
-
-def is_number(label: str) -> bool:
-    """Whether an index takes a label for a class number."""
-    return len(label) < 19 and label.removeprefix("-").isdecimal()
-
-
-def _numbered(labels: Mapping[str, str], rows: int) -> tuple[tuple[str, ...], list[int]]:
-    wrong = next((label for label in labels if not 0 <= int(label) < rows + SPARE_CLASSES), None)
-    if wrong is not None:
-        raise DataError(
-            f"{labels[wrong]}: label {wrong} is no class number: there are {rows:,} rows; number classes from 0, or "
-            "give them names"
-        )
-    numbers = [int(label) for label in labels]
-    return tuple(map(str, range(max(numbers) + 1))), numbers
