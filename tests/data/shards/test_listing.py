@@ -32,6 +32,11 @@ def test_files_folders_patterns_and_ranges(folder, words, expected):
     assert list_shards([str(folder / word) for word in words]) == [str(folder / name) for name in expected]
 
 
+def test_two_signatures_of_one_address_are_one_shard():
+    with pytest.raises(DataError, match=r"^https://h/a.tar: named twice"):
+        list_shards(["https://h/a.tar?sig=1", "https://h/b.tar", "https://h/a.tar?sig=2"])
+
+
 def test_a_text_lists_any_of_them_from_where_it_lies(folder):
     (folder / "deep/list.txt").write_text("# mine\nx.tar\n\n../b-*.tar\nhttp://host/{8..10}.tar\n")
     found = list_shards([str(folder / "deep/list.txt")])

@@ -200,6 +200,12 @@ def test_numbers_that_are_no_classes_are_refused(tar, png, tmp_path, label):
         index(path, tmp_path / "index")
 
 
+def test_a_signed_address_in_two_splits_is_refused(tmp_path):
+    splits = {"train": ["https://h/a.tar?sig=1"], "test": ["https://h/a.tar?sig=2"]}
+    with pytest.raises(DataError, match=r"https://h/a.tar.*: in two splits"):
+        write_index(splits, tmp_path / "index")
+
+
 def test_a_shard_in_two_splits_and_an_index_that_exists_are_refused(image_shards, tmp_path):
     folder = image_shards(tmp_path / "data")
     with pytest.raises(DataError, match=r"0000.tar: in two splits"):

@@ -46,8 +46,8 @@ def list_shards(words: Sequence[str]) -> list[str]:
 
 
 def real_place(url: str) -> str:
-    """Where a shard is, however its path is written: without dots and symbolic links; an address as it is."""
-    return url if is_remote(url) else os.path.realpath(url)
+    """Where a shard is: a path without dots and symbolic links, an address without signature."""
+    return _bare(url) if is_remote(url) else os.path.realpath(url)
 
 
 def named(urls: Sequence[str]) -> list[Listed]:
