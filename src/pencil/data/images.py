@@ -29,7 +29,7 @@ MAX_PIXELS = 100_000_000
 MAX_BYTES = 1024 * MB
 """More than 100 megapixels of four channels with 16 bits take as they are."""
 IMAGE_SUFFIXES = frozenset(
-    {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+    {".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
 Extent = tuple[int, int]
 """Width and height."""

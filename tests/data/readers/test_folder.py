@@ -222,3 +222,28 @@ def test_images_in_one_folder_have_no_labels_and_folders_name_classes(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty: no images and no class folders"):
         read_images_alone(tmp_path / "empty")
+
+
+def test_files_that_are_left_out_are_counted(tmp_path):
+    for name in ("cat/a.png", "cat/b.JFIF", "dog/a.png"):
+        paint(tmp_path / name)
+    for name in ("cat/.DS_Store", "cat/Thumbs.db", "dog/a.json", "dog/notes.txt", "README", "labels.csv"):
+        (tmp_path / name).write_text("no image")
+    assert list(read_image_folder(tmp_path).train.ids) == ["cat/a.png", "cat/b.JFIF", "dog/a.png"]
+    for name in ("cat/c.HEIC", "dog/d.avif", "dog/e", "lost.png"):
+        (tmp_path / name).write_text("perhaps an image")
+    told = (
+        r"4 files are left out \(.avif, .heic, .png, no ending\), first lost.png; images end with one of .bmp"
+    )
+    with pytest.warns(UserWarning, match=told):
+        assert len(read_image_folder(tmp_path).train) == 3
+
+
+def test_files_that_are_left_out_of_a_split_or_of_images_without_labels_are_counted(tmp_path):
+    for name in ("train/cat/a.png", "test/cat/b.png", "train/lost.png"):
+        paint(tmp_path / name)
+    (tmp_path / "test/cat/c.heic").write_text("perhaps an image")
+    with pytest.warns(UserWarning, match=r"2 files are left out \(.heic, .png\), first train/lost.png"):
+        read_image_folder(tmp_path)
+    with pytest.warns(UserWarning, match=r"1 files are left out \(.heic\), first c.heic"):
+        assert list(read_images_alone(tmp_path / "test/cat").ids) == ["b.png"]

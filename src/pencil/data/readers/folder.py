@@ -21,6 +21,11 @@ from pencil.stores import GivenLabels
 
 TEST_SPLITS = ("test", "val", "valid", "validation")
 """What a split to test on may be called; the first one there is taken."""
+_SIDE_FILES = frozenset(
+    (".csv", ".db", ".html", ".ini", ".json", ".md", ".tsv", ".txt", ".xml", ".yaml", ".yml")
+)
+"""Endings of files that often lie beside images: notes, tables, and what systems write, such as Thumbs.db."""
+_MOST_ENDINGS = 8  # in one message
 KEPT_BYTES = 1 << 29
 """Small images take longer to decode than to learn from, so up to this much of them is decoded once."""
 
@@ -133,8 +138,28 @@ def read_image_folder(
     names = tuple(_entries(root / train, folders=True))
     if not names:
         raise DataError(f"{root / train}: no class folders; expected <class>/<image> in it")
-    splits = [_examples(root, split, names, size, channels) for split in (train, test) if split is not None]
+    present = [split for split in (train, test) if split is not None]
+    others = _beside_classes(root, present)
+    splits = [_examples(root, split, names, size, channels, others) for split in present]
+    _warn_of_others(root, others)
     return Splits(*splits)
+
+
+def _beside_classes(root: Path, splits: Sequence[str]) -> list[str]:
+    """Images that are in no class folder, but beside them or beside the splits."""
+    inside = [f"{split}/{name}" for split in splits if split for name in _named_as_images(root / split)]
+    return _named_as_images(root) + inside
+
+
+def _warn_of_others(root: Path, others: Sequence[str]) -> None:
+    """Warn of files that are left out: those with other endings, and images beside the class folders."""
+    if others:
+        endings = ", ".join(sorted({_ending(name) or "no ending" for name in others})[:_MOST_ENDINGS])
+        warnings.warn(
+            f"{root}: {len(others):,} files are left out ({endings}), first {others[0]}; images end with one of "
+            f"{', '.join(sorted(IMAGE_SUFFIXES))}, and where there are class folders they are in one",
+            stacklevel=3,
+        )
 
 
 def warn_of_other_splits(path: Path, rows: Mapping[str, int], test: str) -> None:
@@ -159,6 +184,7 @@ def read_images_alone(root: Path, size: int | None = None, channels: int = 3) ->
     ids = _named_as_images(root)
     if not ids:
         raise DataError(f"{root}: no images and no class folders in it; give a folder of images")
+    _warn_of_others(root, _others(_entries(root, folders=False)))
     return Unlabelled(ImageFiles(ids, size, channels, root), ids)
 
 
@@ -178,7 +204,10 @@ def _split_folders(root: Path, test_split: str | None) -> tuple[str, str | None]
     return "train", test or None
 
 
-def _examples(root: Path, split: str, names: tuple[str, ...], size: int | None, channels: int) -> Examples:
+def _examples(
+    root: Path, split: str, names: tuple[str, ...], size: int | None, channels: int, others: list[str]
+) -> Examples:
+    """The images of a split; files of its class folders that are none are added to ``others``."""
     unknown = sorted(set(_entries(root / split, folders=True)) - set(names))
     if unknown:
         raise DataError(
@@ -187,7 +216,7 @@ def _examples(root: Path, split: str, names: tuple[str, ...], size: int | None, 
     ids: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(names):
-        found = _images(root, f"{split}/{name}" if split else name)
+        found = _images(root, f"{split}/{name}" if split else name, others)
         ids += found
         labels += [label] * len(found)
     if not ids:
@@ -196,8 +225,8 @@ def _examples(root: Path, split: str, names: tuple[str, ...], size: int | None, 
     return Examples(ImageFiles(ids, size, channels, root), given, names, ids)
 
 
-def _images(root: Path, folder: str) -> list[str]:
-    """Ids of the images in a class folder; () where a test split leaves the class out."""
+def _images(root: Path, folder: str, others: list[str]) -> list[str]:
+    """Ids of the images in a class folder; () where a test split leaves the class out. For ``others`` see above."""
     path = root / folder
     if not path.is_dir():
         return []
@@ -206,16 +235,28 @@ def _images(root: Path, folder: str) -> list[str]:
         raise DataError(
             f"{path}: contains the folder {nested[0]}; put images directly into their class folder"
         )
-    images = _named_as_images(path)
+    files = _entries(path, folders=False)
+    images = [name for name in files if _ending(name) in IMAGE_SUFFIXES]
     if not images:
         raise DataError(
             f"{path}: no images ({', '.join(sorted(IMAGE_SUFFIXES))}); fill or remove the class folder"
         )
+    others += [f"{folder}/{name}" for name in _others(files)]
     return [f"{folder}/{name}" for name in images]
 
 
 def _named_as_images(path: Path) -> list[str]:
-    return [name for name in _entries(path, folders=False) if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+    return [name for name in _entries(path, folders=False) if _ending(name) in IMAGE_SUFFIXES]
+
+
+def _ending(name: str) -> str:
+    return Path(name).suffix.lower()
+
+
+def _others(files: Sequence[str]) -> list[str]:
+    """Files that may be images, though their names do not say so."""
+    known = IMAGE_SUFFIXES | _SIDE_FILES
+    return [name for name in files if _ending(name) not in known]
 
 
 def _entries(path: Path, *, folders: bool) -> list[str]:
