@@ -5,6 +5,7 @@ import csv
 import pytest
 import torch
 
+from pencil.cli.settings import train_config
 from pencil.errors import DataError
 from pencil.kinds import TrustedLabels
 from pencil.review import Review
@@ -163,3 +164,53 @@ def test_a_run_with_trusted_rows_does_not_ask_about_them_again(make_config, revi
 
 def _ids(directory):
     return [name for chunk in LabelTable.open(directory).chunks() for name in chunk.ids]
+
+
+def numbered(path, rows, begin="the"):
+    """Texts without an id column, so that their ids are row numbers."""
+    texts = [
+        [f"{begin} {'cow' if row % 2 else 'cat'} number {row}", "cow" if row % 2 else "cat"] for row in rows
+    ]
+    return write(path, ["text", "label"], *texts)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A run of texts with decisions on rows 2 and 20; the first one drops its row."""
+    folder = tmp_path_factory.mktemp("texts")
+    config = train_config(
+        numbered(folder / "texts.csv", range(24)), None, None, epochs="1,6,1", embed="ngrams"
+    )
+    directory = train(config, folder / "run")
+    review = Review(directory, with_sure=True)
+    for number, (row, action) in enumerate(((2, {"action": "drop"}), (20, {"action": "choose", "label": 1}))):
+        review.decide(ANN, f"t{number}", [(row, 0)], **action)
+    review.close()
+    return directory
+
+
+def prepared(data, directory):
+    config = train_config(data, None, None, embed="ngrams", trusted=str(directory.path))
+    return prepare_examples(config.data, 0).train
+
+
+def test_decisions_below_a_row_that_was_removed_are_not_given_to_its_neighbours(texts, tmp_path):
+    data = numbered(tmp_path / "texts.csv", [row for row in range(24) if row != 10])
+    with pytest.warns(
+        UserWarning, match="1 of the 2 decisions on .* are left out, .*other content now; give"
+    ):
+        train_rows = prepared(data, texts)
+    assert "2" not in list(train_rows.ids)
+    assert len(train_rows) == 22
+    assert train_rows.labels.trusted is None or not train_rows.labels.trusted.any()
+
+
+def test_no_decision_is_fixed_on_a_neighbour_if_the_first_row_was_removed(texts, tmp_path):
+    with pytest.warns(UserWarning, match="2 of the 2 decisions"):
+        assert len(prepared(numbered(tmp_path / "texts.csv", range(1, 24)), texts)) == 23
+
+
+def test_ids_alone_count_where_the_run_had_other_inputs(texts, tmp_path):
+    train_rows = prepared(numbered(tmp_path / "texts.csv", range(24), begin="a"), texts)
+    assert len(train_rows) == 23
+    assert [train_rows.ids[row] for row in train_rows.labels.trusted.nonzero()[:, 0]] == ["20"]

@@ -11,16 +11,19 @@ import torch
 from torch import Tensor
 
 from pencil.config import RunConfig
-from pencil.data import Examples, read_trusted_file
+from pencil.data import Examples, known_keys, read_trusted_file
 from pencil.errors import DataError, did_you_mean
 from pencil.kinds import TrustedLabels
-from pencil.results import last_entry, read_card, read_decisions, was_reviewed
-from pencil.stores import GivenLabels
+from pencil.results import Decision, SavedLabels, last_entry, read_card, read_decisions, was_reviewed
+from pencil.stores import GivenLabels, rows_at_once
+
+Keys = Mapping[str, int]
+"""The key of the content of each id, see ``known_keys``."""
 
 
 def with_trusted(train: Examples, trusted: TrustedLabels) -> Examples:
     """The examples with the trusted labels in place of theirs, locked, and without the rows that were dropped."""
-    labels = _class_numbers(trusted_labels(trusted), train.class_names, trusted.path)
+    labels = _class_numbers(trusted_labels(trusted, _keys(train)), train.class_names, trusted.path)
     places = _places(train.ids, labels, trusted.path)
     chosen = {row: label for name, row in places.items() if (label := labels[name]) is not None}
     indices = torch.tensor(list(chosen), dtype=torch.int64)
@@ -44,13 +47,24 @@ def locked(given: GivenLabels, indices: Tensor, labels: Tensor) -> GivenLabels:
     return GivenLabels(values, given.num_classes, trusted)
 
 
-def trusted_labels(trusted: TrustedLabels) -> dict[str, str | None]:
-    """The class name of each id; None where the row was dropped."""
+def _keys(train: Examples) -> Keys:
+    """The keys of the rows to train on; empty where every file would have to be read for them."""
+    keys = known_keys(train.inputs)
+    return {} if keys is None else dict(zip(train.ids, keys.tolist(), strict=True))
+
+
+def trusted_labels(trusted: TrustedLabels, keys: Keys | None = None) -> dict[str, str | None]:
+    """The class name of each id; None where the row was dropped.
+
+    With the ``keys`` of the rows to train on, decisions on a run are left out where the content of the row differs.
+    """
     path = Path(trusted.path).expanduser()
-    return _labels_of_run(path, trusted.entry, ()) if path.is_dir() else read_trusted_file(path)
+    return _labels_of_run(path, trusted.entry, keys or {}) if path.is_dir() else read_trusted_file(path)
 
 
-def _labels_of_run(path: Path, entry: int | None, later: tuple[Path, ...]) -> dict[str, str | None]:
+def _labels_of_run(
+    path: Path, entry: int | None, keys: Keys, later: tuple[Path, ...] = ()
+) -> dict[str, str | None]:
     """The decisions on a run, after those that the run itself was trained with; ``later`` runs lead to this one."""
     if path.resolve() in later:
         raise DataError(f"data.trusted: {path} was trained with its own decisions; restore its config.toml")
@@ -60,15 +74,43 @@ def _labels_of_run(path: Path, entry: int | None, later: tuple[Path, ...]) -> di
     if earlier is not None:
         before = Path(earlier.path).expanduser()
         labels = (
-            _labels_of_run(before, earlier.entry, (*later, path.resolve()))
+            _labels_of_run(before, earlier.entry, keys, (*later, path.resolve()))
             if before.is_dir()
             else read_trusted_file(before)
         )
     if was_reviewed(path):
         names = read_card(path).class_names
-        decisions = read_decisions(path, entry, num_classes=len(names))
-        labels |= {made.id: None if made.label is None else names[made.label] for made in decisions}
+        decisions = list(read_decisions(path, entry, num_classes=len(names)))
+        same = _on_same_content(decisions, path, keys, len(names))
+        labels |= {made.id: None if made.label is None else names[made.label] for made in same}
     return labels
+
+
+def _on_same_content(decisions: list[Decision], path: Path, keys: Keys, num_classes: int) -> list[Decision]:
+    """The decisions on rows that are still what people saw; ids may be row numbers, which move when a file is edited.
+
+    If no row has the content of a row of the run, the run had other inputs for the same ids, and the ids alone count.
+    """
+    seen = _content(path, num_classes) if decisions and keys else None
+    if seen is None or not bool(torch.isin(seen, torch.tensor(list(keys.values()))).any()):
+        return decisions
+    known = dict(enumerate(seen.tolist()))
+    same = [made for made in decisions if keys.get(made.id) in (None, known.get(made.row))]
+    if len(same) < len(decisions):
+        warnings.warn(
+            f"data.trusted: {len(decisions) - len(same):,} of the {len(decisions):,} decisions on {path} are left out, "
+            "because the rows with their ids have other content now; give the data an id column that stays when rows "
+            "are added or removed, or decide these rows again",
+            stacklevel=2,
+        )
+    return same
+
+
+def _content(path: Path, num_classes: int) -> Tensor | None:
+    """The keys (N,) of the content of a run's rows, if they were saved."""
+    chunks = SavedLabels(path, num_classes, {}).chunks(rows_at_once(1))
+    parts = [chunk.content for chunk in chunks if chunk.content is not None]
+    return torch.cat(parts) if parts else None
 
 
 def has_decisions(path: Path) -> bool:
