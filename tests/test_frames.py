@@ -6,8 +6,8 @@ import pytest
 import pencil
 from pencil.cli.settings import train_config
 from pencil.data import Text, shown
-from pencil.errors import ConfigError, DataError
-from pencil.frames import _pairs, rows_of
+from pencil.errors import ConfigError, DataError, RunError
+from pencil.frames import _pairs, rows_of, write_rows
 from pencil.presets import preset
 from pencil.run import rows_to_show
 
@@ -108,6 +108,39 @@ def features(folder):
 
 def test_rows_have_plain_values():
     assert list(rows_of(Frame())) == [{"a": 1, "b": [1.0, None], "c": None}]
+
+
+class Rows:
+    """A data frame that looks at a file while its last row is read."""
+
+    def __init__(self, path):
+        self.path, self.seen = path, None
+
+    def iter_rows(self, *, named):
+        assert named
+        for row in range(24):
+            yield {"number": row % 2 + 0.01 * row, "label": KINDS[row]}
+        self.seen = self.path.read_text() if self.path.exists() else None
+
+
+def test_a_rank_that_writes_rows_does_not_disturb_one_that_reads_them(tmp_path):
+    path = write_rows(Rows(tmp_path / "none"), tmp_path)
+    complete = path.read_text()
+    again = Rows(path)
+    write_rows(again, tmp_path)
+    assert again.seen == complete == path.read_text()
+    assert len(complete.splitlines()) == 24
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_restarted_workers_continue_the_run_of_their_job(tmp_path, monkeypatch):
+    out, frame = tmp_path / "run", Rows(tmp_path / "none")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 1")
+    run = pencil.train(frame, out, settings=QUICK)
+    assert pencil.train(frame, out, settings=QUICK) == run
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 2")
+    with pytest.raises(RunError, match="already contains a run"):
+        pencil.train(frame, out, settings=QUICK)
 
 
 def test_what_is_no_data_is_refused(tmp_path):

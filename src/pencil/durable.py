@@ -41,9 +41,12 @@ def publish(partial: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that replaces ``path`` when the block ends without an error."""
-    partial = path.with_name(f".partial-{path.name}")
+def replacing(path: Path, *, owner: str = "") -> Iterator[Path]:
+    """Yield a temporary path that replaces ``path`` when the block ends without an error.
+
+    Processes that may write the same file at the same time need an ``owner`` each.
+    """
+    partial = path.with_name(f".partial-{owner}{path.name}")
     try:
         yield partial
         publish(partial, path)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pencil.config import RunConfig, assign
-from pencil.durable import make_folder
+from pencil.durable import make_folder, replacing
 from pencil.engine import Listener, Policy
 from pencil.errors import ConfigError, DataError
 from pencil.run import RunDirectory
@@ -89,11 +90,18 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def write_rows(data: Any, out: Path) -> Path:
-    """Write rows in memory into the folder of a run, one JSON object a line; returns the absolute path."""
+    """Write rows in memory into the folder of a run, one JSON object a line; returns the absolute path.
+
+    Every rank writes the same rows and replaces the file as a whole, so that no rank reads a part of it. Workers that
+    torchrun restarted use the rows that are there.
+    """
+    path = (out / ROWS).absolute()
+    if RunDirectory(out).is_of_this_job and path.exists():
+        return path
     RunDirectory.vacant(out)
     make_folder(out)
-    path = (out / ROWS).absolute()
-    with path.open("w", encoding="utf-8") as file:
+    rank = os.environ.get("RANK", "0")
+    with replacing(path, owner=f"{rank}-") as partial, partial.open("w", encoding="utf-8") as file:
         for row in rows_of(data):
             file.write(json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n")
     return path

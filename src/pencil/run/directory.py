@@ -122,7 +122,12 @@ class RunDirectory:
         write_text(path / "config.toml", config.toml())  # last: a folder with this file counts as a run
 
     def was_begun_by_this_job(self, config: RunConfig) -> bool:
-        """Whether torchrun restarted its workers and they began this run.
+        """Whether torchrun restarted its workers and they began this run with these settings."""
+        return self.is_of_this_job and resolves_to(config, self.config)
+
+    @property
+    def is_of_this_job(self) -> bool:
+        """Whether torchrun restarted its workers and they began a run here.
 
         torchrun does not count workers as restarted if their host rejoined or had to wait for another. They are
         recognised by the name of their job.
@@ -131,7 +136,7 @@ class RunDirectory:
         named = os.environ.get(JOB, NO_NAME) != NO_NAME
         if not (restarted or named) or not (self.path / "config.toml").exists():
             return False
-        return self.environment.get("job") == os.environ.get(JOB) and resolves_to(config, self.config)
+        return bool(self.environment.get("job") == os.environ.get(JOB))
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
