@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import pencil
+from pencil.cli.continuing import continued
 from pencil.cli.settings import train_config
 from pencil.data import Text, shown
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.frames import _pairs, rows_of, write_rows
 from pencil.presets import preset
-from pencil.run import rows_to_show
+from pencil.run import RunDirectory, evaluate, resume, rows_to_show
 
 QUICK = {
     f"phases.{name}.epochs": count for name, count in (("backbone", 1), ("correction", 6), ("finetune", 1))
@@ -141,6 +142,16 @@ def test_restarted_workers_continue_the_run_of_their_job(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 2")
     with pytest.raises(RunError, match="already contains a run"):
         pencil.train(frame, out, settings=QUICK)
+
+
+def test_a_run_that_was_moved_takes_its_rows_along(tmp_path):
+    run = pencil.train(Rows(tmp_path / "none"), tmp_path / "run", settings=QUICK)
+    moved = RunDirectory(run.path.rename(tmp_path / "moved"))
+    assert len(rows_to_show(moved).train) == 24
+    assert evaluate(moved, "train")["examples"] == 24
+    (moved.path / "summary.json").unlink()
+    assert resume(moved.path).is_finished
+    assert continued(None, moved.path, None)["data"]["path"] == str(moved.path / "rows.jsonl")
 
 
 def test_what_is_no_data_is_refused(tmp_path):

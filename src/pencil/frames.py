@@ -21,8 +21,7 @@ from pencil.engine import Listener, Policy
 from pencil.errors import ConfigError, DataError
 from pencil.run import RunDirectory
 from pencil.run import train as train_config_of_run
-
-ROWS = "rows.jsonl"
+from pencil.run.directory import ROWS
 
 
 def train(

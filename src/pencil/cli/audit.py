@@ -244,7 +244,7 @@ def _write(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Pa
     from pencil.audit import ids_name_labels, takes_letters, texts_of, write_sheet
     from pencil.run import check_apart
 
-    check_apart("--csv", file, directory.config.data)
+    check_apart("--csv", file, directory.data)
     count = write_sheet(file, begun, texts_of(directory, **rows._asdict()), labels.names)
     if ids_name_labels(begun):
         say("warning: the ids in this file name the given labels, which may influence you; --page hides them")

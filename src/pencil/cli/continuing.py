@@ -72,14 +72,15 @@ def continued(
 
 def _joined_table(data: str | None, start: Path, settings: tuple[str, ...]) -> dict[str, Any]:
     """The settings of a finished run for data that has grown: its decisions stay, and fewer epochs are enough."""
-    config = RunDirectory.open(start).config
+    directory = RunDirectory.open(start)
+    config = directory.config.model_copy(update={"data": directory.data})
     table = config.table()
     section = _joined_section(data or config.data.path, config, settings)
     table["data"] = section.model_dump(mode="json", exclude_none=True)
     if has_decisions(start):
         table["data"]["trusted"] = {"path": str(start)}
     table["start"] = {**table["start"], "run": str(start)}
-    few = FEW_EPOCHS if _has_few_new_rows(section, RunDirectory.open(start)) else {}
+    few = FEW_EPOCHS if _has_few_new_rows(section, directory) else {}
     for phase in table["phases"]:
         warm = phase["name"] == "backbone" and len(table["phases"]) > 1
         enough = min(_joined_epochs(phase["epochs"]), few.get(phase["name"], phase["epochs"]))

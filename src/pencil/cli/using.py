@@ -143,7 +143,7 @@ def labels(
         chunks, names = judged_labels(directory, max_false_relabels)
     else:
         chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels)
-    check_apart("--out", out, directory.config.data)
+    check_apart("--out", out, directory.data)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     _wrote(out, count, json_, **neighbour_counts(directory.path))
 

@@ -55,7 +55,7 @@ def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions
         if getattr(options, name) not in (None, False, ()) and name not in takes:
             option = name.removesuffix("s") if name == "verdicts" else name
             raise ConfigError(f"--{option}: not supported for {tool}; leave it out")
-    check_apart("--out", out, directory.config.data)
+    check_apart("--out", out, directory.data)
     return write(directory, out, options)
 
 
@@ -75,7 +75,7 @@ def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) ->
 
 
 def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    data = directory.config.data
+    data = directory.data
     if options.prefix is None and _has_texts(data):
         raise ConfigError(
             f"--to fiftyone: it shows images, but the rows of {directory.path} are texts; use --to label-studio, "

@@ -2,6 +2,7 @@
 
 config.toml         all settings of the run
 data.json           the fingerprint of the data
+rows.jsonl          the rows, if they came from memory, such as a data frame
 environment.json    versions, machine and command
 metrics.jsonl       one line per epoch
 checkpoints/        checkpoints to resume from
@@ -29,10 +30,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from pencil.config import RunConfig
 from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, RunError
+from pencil.kinds import DataSection
 from pencil.results import describe_environment, read_json
 from pencil.run.resolve import resolves_to
 
 DATA = "data.json"
+ROWS = "rows.jsonl"
 JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name of a job, unchanged by restarts
 NO_NAME = "none"  # torchrun's name for jobs on several hosts without --rdzv_id
 
@@ -159,6 +162,15 @@ class RunDirectory:
             return RunConfig.read(file)
         except ConfigError as error:
             raise RunError(f"{file} is damaged: {error}; restore it from a backup") from error
+
+    @property
+    def data(self) -> DataSection:
+        """The settings of the run's data; rows that are kept in the folder move with it."""
+        data = self.config.data
+        recorded, here = Path(data.path).expanduser(), (self.path / ROWS).absolute()
+        if recorded.name != ROWS or recorded.exists() or not here.is_file():
+            return data
+        return data.model_copy(update={"path": str(here)})
 
     @property
     def fingerprint(self) -> dict[str, Any] | None:

@@ -48,10 +48,10 @@ def own_examples(
     Raises:
         RunError: The code is not trusted, or the data has changed.
     """
-    config = directory.config
-    named = code_of_data(config.data) if to_encode else code_of_rows(config.data)
+    config, data = directory.config, directory.data
+    named = code_of_data(data) if to_encode else code_of_rows(data)
     check_code(named, trust_code, source=directory.path)
-    prepared = prepare_examples(config.data, config.seed, progress)
+    prepared = prepare_examples(data, config.seed, progress)
     if not changed_data:
         check_unchanged(directory, prepared)
     return prepared
@@ -67,11 +67,11 @@ def rows_to_show(
         changed_data: Continue even if the data has changed.
         beside: Images or texts to show for the training rows, instead of what the data has.
     """
-    config = directory.config
-    check_code(code_of_rows(config.data), False, source=directory.path)
-    prepared = prepare_examples(_without_noise(config.data), config.seed)
+    config, data = directory.config, directory.data
+    check_code(code_of_rows(data), False, source=directory.path)
+    prepared = prepare_examples(_without_noise(data), config.seed)
     if not changed_data:
-        check_unchanged(directory, prepared, labels=config.data.noise is None)
+        check_unchanged(directory, prepared, labels=data.noise is None)
     return with_originals(prepared, beside)
 
 
