@@ -9,6 +9,7 @@ from pencil.cli.settings import train_config
 from pencil.data import Text, shown
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.frames import _pairs, rows_of, write_rows
+from pencil.methods import CrossEntropy
 from pencil.presets import preset
 from pencil.run import RunDirectory, evaluate, resume, rows_to_show
 
@@ -96,6 +97,10 @@ def test_settings_choose_as_those_of_the_command_line_do(tmp_path, settings):
 def test_all_settings_at_once_may_be_changed_by_name(tmp_path):
     config = preset("features", str(features(tmp_path)))
     assert pencil.train(config, tmp_path / "run", settings={"seed": 3, **QUICK}).config.seed == 3
+    other = pencil.train(
+        config, tmp_path / "other method", settings={"method.name": "cross_entropy", **QUICK}
+    )
+    assert other.config.method == CrossEntropy()
     with pytest.raises(ConfigError, match="embed: data is a RunConfig"):
         pencil.train(config, tmp_path / "other", embed="minilm")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pencil.config import RunConfig, assign
+from pencil.config import RunConfig
 from pencil.durable import make_folder, replacing
 from pencil.engine import Listener, Policy
 from pencil.errors import ConfigError, DataError
@@ -73,9 +73,10 @@ def _changed(config: RunConfig, settings: Mapping[str, Any], **others: str | Non
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ConfigError(f"{given[0]}: data is a RunConfig, which holds all settings; set it there")
+    from pencil.cli.settings import apply_settings  # here for the reason given in train
+
     table = config.table()
-    for name, value in _pairs(settings):
-        assign(table, name, value)
+    apply_settings(table, tuple(_pairs(settings)))
     return RunConfig.of(table)
 
 

@@ -7,7 +7,7 @@ from pencil.algorithm import Pencil
 from pencil.cli.settings import data_section, parse_noise, train_config
 from pencil.config import RunConfig
 from pencil.errors import ConfigError
-from pencil.methods import CrossEntropy
+from pencil.methods import CrossEntropy, GeneralizedCrossEntropy
 from pencil.presets import preset, start_from
 
 
@@ -132,6 +132,11 @@ def test_flags_change_the_preset_and_set_has_the_last_word():
 @pytest.mark.parametrize("words", [{"method": "cross_entropy"}, {"settings": ("method.name=cross_entropy",)}])
 def test_another_method_brings_its_own_settings(words):
     assert train_config("x.npz", None, None, **words).method == CrossEntropy()
+
+
+def test_a_setting_of_another_method_may_come_before_its_name():
+    words = ("method.q=0.5", "method.name=generalized_cross_entropy")
+    assert train_config("x.npz", None, None, settings=words).method == GeneralizedCrossEntropy(q=0.5)
 
 
 def test_the_same_method_keeps_its_settings(tmp_path):

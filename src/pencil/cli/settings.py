@@ -63,7 +63,7 @@ def train_config(
         assign(table, "data.on_error", on_error)
     if epochs is not None:
         _set_epochs(table, epochs)
-    _apply(table, settings)
+    apply_settings(table, settings)
     return RunConfig.of(table)
 
 
@@ -258,8 +258,9 @@ def _set_epochs(table: dict[str, Any], epochs: str) -> None:
         phase["epochs"] = int(count)
 
 
-def _apply(table: dict[str, Any], settings: Settings) -> None:
-    for path, value in pairs_of(settings):
+def apply_settings(table: dict[str, Any], settings: Settings) -> None:
+    """Set settings by name; a method's name comes first, because it removes the settings of another method."""
+    for path, value in sorted(pairs_of(settings), key=lambda pair: pair[0] != "method.name"):
         if path == "method.name":
             _set_method(table, value)
         else:
