@@ -5,6 +5,8 @@ import io
 
 import pytest
 
+from pencil.cli.settings import train_config
+
 WORDS = {
     "NUM": ("how many miles", "how much money", "what year was"),
     "HUM": ("who wrote that", "who was queen", "which man won"),
@@ -119,3 +121,22 @@ def test_the_kind_can_be_forced(pencil, people, tmp_path, monkeypatch):
 
 def _table(path):
     return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+@pytest.mark.parametrize(("role", "kind"), [("text", "text"), ("path", "manifest"), ("features", "features")])
+def test_a_column_with_an_unusual_name_chooses_what_a_file_holds(tmp_path, role, kind):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": "x", "b": 1, "c": 2, "d": 3, "label": "cat"}\n' * 3)
+    assert train_config(str(path), None, None).data.kind == "table"
+    data = train_config(str(path), None, None, settings=(f"data.columns.{role}=a",)).data
+    assert (data.kind, data.columns) == (kind, {role: "a"})
+
+
+def test_texts_in_a_column_with_an_unusual_name_are_trained(pencil, tmp_path, monkeypatch):
+    monkeypatch.setenv("PENCIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PENCIL_EMBED", "none")
+    lines = [f"{text.split()[0]},1,2,3,{name}" for text, name in rows()]
+    (tmp_path / "words.csv").write_text("\n".join(["words,a,b,c,label", *lines]))
+    chosen = ("--set", "data.columns.text=words", "--out", tmp_path / "run", *QUICK)
+    trained = pencil("train", tmp_path / "words.csv", *chosen)
+    assert trained.exit_code == 0, trained.output

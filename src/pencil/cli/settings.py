@@ -11,6 +11,7 @@ from pencil.config import RunConfig, assign, parse_assignment, read_table
 from pencil.embed import default_encoder
 from pencil.errors import ConfigError
 from pencil.kinds import DataSection, Kind, kind_of, kinds, recognise
+from pencil.kinds.built_in import COLUMN_KINDS
 from pencil.presets import preset, start_from
 
 VARIABLE = "PENCIL_EMBED"
@@ -18,6 +19,8 @@ VARIABLE = "PENCIL_EMBED"
 NONE = "none"
 Settings = tuple[str | tuple[str, Any], ...]
 """Those of --set, ``name=value``, or names with their values."""
+KIND_OF_ROLE = {"path": "manifest", "text": "text", "features": "features"}
+"""The kinds of data that have a column of their own."""
 SHARED = ("validation", "normalize", "augment", "noise", "size", "channels")
 """Data settings that a kind takes from another kind's preset, if it has them."""
 
@@ -185,9 +188,17 @@ def _base_table(
 
 
 def _kind(data: str, settings: Settings) -> Kind:
-    """The kind of data that --set data.kind=NAME names, otherwise the one that is recognised."""
-    named = {key.removeprefix("data."): value for key, value in pairs_of(settings)}.get("kind")
-    return kinds()[named] if isinstance(named, str) and named in kinds() else recognise(data)
+    """The kind of data that --set data.kind=NAME names, otherwise the one that is recognised.
+
+    In a file of columns, a role that only one kind has chooses that kind: --set data.columns.text=NAME.
+    """
+    given = {key.removeprefix("data."): value for key, value in pairs_of(settings)}
+    named = given.get("kind")
+    if isinstance(named, str) and named in kinds():
+        return kinds()[named]
+    found = recognise(data)
+    chosen = {kind for role, kind in KIND_OF_ROLE.items() if given.get(f"columns.{role}")}
+    return kinds()[chosen.pop()] if len(chosen) == 1 and found.name in COLUMN_KINDS else found
 
 
 def _file_table(config: Path, data: str | None, embed: str | None) -> dict[str, Any]:
