@@ -10,6 +10,7 @@ from pencil.data import Text, shown
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.frames import _pairs, rows_of, write_rows
 from pencil.methods import CrossEntropy
+from pencil.places import allowing
 from pencil.presets import preset
 from pencil.run import RunDirectory, evaluate, resume, rows_to_show
 
@@ -157,6 +158,28 @@ def test_a_run_that_was_moved_takes_its_rows_along(tmp_path):
     (moved.path / "summary.json").unlink()
     assert resume(moved.path).is_finished
     assert continued(None, moved.path, None)["data"]["path"] == str(moved.path / "rows.jsonl")
+
+
+class Photos:
+    """A data frame of image files below the current folder."""
+
+    def iter_rows(self, *, named):
+        assert named
+        return iter([{"photo": f"photos/{row}.png", "label": KINDS[row]} for row in range(12)])
+
+
+def test_image_files_of_a_frame_are_looked_for_in_the_current_folder(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for row in range(12):
+        image.new("RGB", (8, 8), (120 * (row % 2), row, 0)).save(tmp_path / "photos" / f"{row}.png")
+    small = {"model.name": "small_cnn", "data.size": 8, "data.validation": 0, "plan": "fixed", **QUICK}
+    run = pencil.train(Photos(), tmp_path / "runs" / "a", columns={"path": "photo"}, settings=small)
+    assert run.config.data.kind == "manifest"
+    monkeypatch.chdir(run.path)
+    with allowing([str(tmp_path)]):
+        assert rows_to_show(run).train.ids[3] == str(tmp_path / "photos" / "3.png")
 
 
 def test_what_is_no_data_is_refused(tmp_path):

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from pencil.config import RunConfig
+from pencil.data.recognise import named
 from pencil.durable import make_folder, replacing
 from pencil.engine import Listener, Policy
 from pencil.errors import ConfigError, DataError
+from pencil.places import allowing
+from pencil.reading import is_file
 from pencil.run import RunDirectory
 from pencil.run import train as train_config_of_run
 from pencil.run.directory import ROWS
@@ -50,22 +53,26 @@ def train(
         settings: Other settings by name, such as ``{"seed": 1, "train.batch_size": 64}``.
         policy: Decides at the end of each epoch how the run continues; see ``pencil.engine.policy``.
     """
-    named = {**(columns or {}), **({"label": label} if label else {}), **({"text": text} if text else {})}
+    roles = {**(columns or {}), **({"label": label} if label else {}), **({"text": text} if text else {})}
     if isinstance(data, RunConfig):
-        config = _changed(data, settings or {}, embed=embed, **named)
+        config = _changed(data, settings or {}, embed=embed, **roles)
         return train_config_of_run(config, out, listeners, policy=policy)
     # Here, because settings that suit the data come from the command line, which the library does not import.
     from pencil.cli.settings import choose_encoder, train_config
 
-    path = str(data) if isinstance(data, str | Path) else str(write_rows(data, Path(out)))
+    is_path = isinstance(data, str | Path)
+    path = str(data) if is_path else str(write_rows(data, Path(out), columns=roles))
     pairs = (
         *([("data.kind", "text")] if text else []),
-        *((f"data.columns.{role}", name) for role, name in named.items()),
+        *((f"data.columns.{role}", name) for role, name in roles.items()),
         *_pairs(settings or {}),
     )
-    embed = choose_encoder(path, embed, settings=pairs)[0]
-    config = train_config(path, None, None, embed=embed, settings=pairs)
-    return train_config_of_run(config, out, listeners, policy=policy)
+    with allowing(
+        [] if is_path else [str(Path.cwd())]
+    ):  # where the image files of a data frame are looked for
+        embed = choose_encoder(path, embed, settings=pairs)[0]
+        config = train_config(path, None, None, embed=embed, settings=pairs)
+        return train_config_of_run(config, out, listeners, policy=policy)
 
 
 def _changed(config: RunConfig, settings: Mapping[str, Any], **others: str | None) -> RunConfig:
@@ -89,8 +96,10 @@ def _pairs(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def write_rows(data: Any, out: Path) -> Path:
+def write_rows(data: Any, out: Path, *, columns: Mapping[str, str] | None = None) -> Path:
     """Write rows in memory into the folder of a run, one JSON object a line; returns the absolute path.
+
+    ``columns`` names columns by role. Image files in the current folder get their absolute paths.
 
     Every rank writes the same rows and replaces the file as a whole, so that no rank reads a part of it. Workers that
     torchrun restarted use the rows that are there.
@@ -102,9 +111,31 @@ def write_rows(data: Any, out: Path) -> Path:
     make_folder(out)
     rank = os.environ.get("RANK", "0")
     with replacing(path, owner=f"{rank}-") as partial, partial.open("w", encoding="utf-8") as file:
-        for row in rows_of(data):
+        for row in _with_places(rows_of(data), columns or {}):
             file.write(json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n")
     return path
+
+
+def _with_places(rows: Iterable[dict[str, Any]], columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield rows whose image files can be found from any folder; others are not changed."""
+    column = None
+    for number, row in enumerate(rows):
+        column = _paths_in(row, columns) if not number else column
+        yield {**row, column: _placed(row[column])} if column in row else row
+
+
+def _placed(value: Any) -> Any:
+    """The absolute path of a file in the current folder; anything else as it is."""
+    return str(Path(value).absolute()) if isinstance(value, str) and value and is_file(Path(value)) else value
+
+
+def _paths_in(names: Iterable[str], columns: Mapping[str, str]) -> str | None:
+    """The column of image files: the one that is named, or in rows without texts the one that is called so."""
+    if columns.get("path"):
+        return columns["path"]
+    if "text" in columns or named(names, "text"):
+        return None
+    return next(iter(named(names, "path")), None)
 
 
 def rows_of(data: Any) -> Iterator[dict[str, Any]]:
