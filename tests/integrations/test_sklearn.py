@@ -318,6 +318,10 @@ def test_prototypes_start_the_estimator_and_may_predict_with_it():
     np.testing.assert_allclose(both.predict_proba(X).sum(1), 1, atol=1e-5)
 
 
-def test_a_second_expert_needs_the_start():
-    with pytest.raises(ValueError, match=r"expert: True needs start='prototypes' and inputs \(N, D\)"):
-        PencilClassifier(expert=True, start="given", epochs=(1, 5, 0)).fit(np.eye(4), [0, 1, 0, 1])
+@pytest.mark.parametrize(
+    "words", [{"start": "given"}, {"module": nn.Linear(4, 2)}, {"method": CrossEntropy()}]
+)
+def test_a_second_expert_needs_the_start_and_says_so_before_training(words, capsys):
+    with pytest.raises(ValueError, match=r"expert: True needs start='prototypes' and inputs \(N, D\); set"):
+        PencilClassifier(expert=True, verbose=True, epochs=(1, 5, 0), **words).fit(np.eye(4), [0, 1, 0, 1])
+    assert "epoch" not in capsys.readouterr().out

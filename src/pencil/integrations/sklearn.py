@@ -226,9 +226,13 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             posterior = PosteriorOfTraining(training, StoreChoice())
             start = StartOfTraining(self._config(), training, None)
             start.begin(0)
+            if self.expert and start.found is None:
+                raise InputError(
+                    "expert: True needs start='prototypes' and inputs (N, D); set start, or expert=False"
+                )
             if not Loop(training).run():
                 raise KeyboardInterrupt("fit was stopped by a signal")
-        if self.expert:
+        if self.expert and start.found is not None:
             training.model = _with_expert(training, start.found)
         return training, posterior.found()
 
@@ -290,10 +294,8 @@ def _alarms(noise: NoiseEstimate, changed: int, rows: int) -> list[str]:
     return [alarm_sentence(alarm_record(alarm)) for alarm in alarms]
 
 
-def _with_expert(training: Training, start: Fitted | None) -> nn.Module:
+def _with_expert(training: Training, start: Fitted) -> nn.Module:
     """The network and the prototypes together."""
-    if start is None:
-        raise InputError("expert: True needs start='prototypes' and inputs (N, D)")
     normalize = training.preparation.normalize
     mean, std = (None, None) if normalize is None else map(torch.tensor, (normalize.mean, normalize.std))
     return WithExpert(training.backbone, PrototypeExpert(start.classifier, mean, std))
