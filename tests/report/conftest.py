@@ -58,6 +58,7 @@ def image_run(tmp_path_factory) -> Path:
             image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
     table = preset("folder", str(folder)).table()
     table["data"] |= {"size": 24, "validation": 0.0, "augment": None}
+    table["plan"] = "fixed"
     table["model"] = {"name": "linear"}
     table["train"] |= {"batch_size": 10, "precision": "fp32"}
     for phase, epochs in zip(table["phases"], (4, 8, 1), strict=True):

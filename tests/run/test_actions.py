@@ -95,6 +95,7 @@ def test_a_lost_rank_ends_in_one_line_that_names_what_was_saved(make_config, tmp
 def image_config(manifest, epochs):
     table = preset("manifest", str(manifest)).table()
     table["data"] |= {"size": 8, "augment": None, "validation": 0.0}
+    table["plan"] = "fixed"
     table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
     table["train"] |= {"precision": "fp32", "batch_size": 4}
     for phase, count in zip(table["phases"], epochs, strict=True):

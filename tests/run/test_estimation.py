@@ -26,6 +26,7 @@ def posterior(run: RunDirectory) -> dict[str, bytes]:
 def images(manifest, epochs=(1, 2, 1), **method) -> RunConfig:
     table = preset("manifest", str(manifest)).table()
     table["data"] |= {"size": 8, "augment": None, "validation": 0.0}
+    table["plan"] = "fixed"
     table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
     table["train"] |= {"precision": "fp32", "batch_size": 4}
     for phase, count in zip(table["phases"], epochs, strict=True):
@@ -155,6 +156,7 @@ def test_ranks_estimate_what_one_process_does(points, make_config, tmp_path, ran
 def of_digits(digits, validation=0.25, **data) -> RunConfig:
     table = preset("idx", str(digits)).table()
     table["data"] |= {"augment": None, "validation": validation, "noise": NOISE} | data
+    table["plan"] = "auto" if validation else "fixed"
     table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
     table["train"] |= {"precision": "fp32", "batch_size": 50}
     for phase, (epochs, rate) in zip(table["phases"], ((4, 0.05), (2, 0.01), (1, 0.01)), strict=True):

@@ -21,6 +21,7 @@ RUNTIME = Runtime(device=torch.device("cpu"))
 def config(manifest):
     table = preset("manifest", str(manifest)).table()
     table["data"] |= {"size": 16, "augment": {"pad": 2, "crop": 16, "flip": True}, "validation": 0.0}
+    table["plan"] = "fixed"
     table["model"] = {"name": "fast", "args": {"widths": [4, 6, 5]}}
     table["train"] |= {"precision": "fp32", "batch_size": 4}
     for phase in table["phases"]:

@@ -3,6 +3,8 @@
 import pytest
 
 from pencil.engine import read_json_lines
+from pencil.errors import PlanWarning
+from pencil.methods import CrossEntropy
 from pencil.report.contents import choices_of
 from pencil.run import resume, train
 
@@ -49,6 +51,13 @@ def test_every_choice_has_its_reason_in_summary_metrics_and_report(undisturbed):
     }
     assert told.items() >= {each["epoch"]: each["reason"] for each in choices[-1:]}.items()
     assert choices_of(undisturbed.summary)[0].startswith(f"Epoch {choices[0]['epoch']}: held-out agreement")
+
+
+def test_without_held_out_rows_a_warning_says_that_the_plan_stays(make_config, tmp_path):
+    with pytest.warns(PlanWarning, match=r"plan: 'auto' decides by held-out rows.*data.validation=0.1, or"):
+        train(make_config(plan="auto", data={"validation": 0}), tmp_path / "run")
+    baseline = make_config(plan="auto", data={"validation": 0}).model_copy(update={"method": CrossEntropy()})
+    train(baseline, tmp_path / "baseline")
 
 
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])

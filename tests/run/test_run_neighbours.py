@@ -108,6 +108,7 @@ def test_images_are_not_compared(manifest, tmp_path):
 
     table = preset("manifest", str(manifest)).table()
     table["data"] |= {"size": 8, "augment": None, "validation": 0.0}
+    table["plan"] = "fixed"
     table["model"] = {"name": "small_cnn", "args": {"widths": [4, 4, 4]}}
     table["phases"] = [{**phase, "epochs": int(place == 0)} for place, phase in enumerate(table["phases"])]
     run = train(RunConfig.of(table), tmp_path / "run")

@@ -26,7 +26,7 @@ from pencil.engine import (
 )
 from pencil.errors import PencilError, RunError
 from pencil.machine import fault_of
-from pencil.run.build import build_runtime, build_training
+from pencil.run.build import build_runtime, build_training, warn_of_fixed_plan
 from pencil.run.code import Trust, check_code, code_in
 from pencil.run.directory import JOB, RunDirectory
 from pencil.run.embedding import with_features
@@ -71,6 +71,7 @@ def train(
         training = build_training(config, prepared, directory, runtime)
         check_renewals(config, training)
         training.policy = policy or training.policy
+        warn_of_fixed_plan(config, training)
         fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
         alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))
         with alone, _faults_explained(directory):

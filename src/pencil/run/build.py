@@ -97,6 +97,18 @@ def _own_policy(config: RunConfig, prepared: Prepared, learner: LabelLearner) ->
     return Auto(held_out) if config.plan == "auto" and held_out and learner.method.learns_labels else None
 
 
+def warn_of_fixed_plan(config: RunConfig, training: Training) -> None:
+    """Warn where a run begins with ``plan = "auto"``, but nothing is held out to decide by."""
+    decides = training.policy is not None or not training.learner.method.learns_labels
+    if config.plan == "auto" and not decides and training.runtime.is_main:
+        warnings.warn(
+            "plan: 'auto' decides by held-out rows, and there are none, so the phases stay as they are; hold some out "
+            "with data.validation=0.1, or set plan=fixed",
+            PlanWarning,
+            stacklevel=3,
+        )
+
+
 def _build_learner(
     config: RunConfig, train: Examples, labels: GivenLabels, directory: RunDirectory | None
 ) -> LabelLearner:
