@@ -14,6 +14,10 @@ class ConfigError(PencilError):
     """One or more settings are wrong. The message lists all of them."""
 
 
+class DeviceError(ConfigError):
+    """This machine does not have the device of the settings."""
+
+
 class DataError(PencilError):
     """Examples or labels could not be read."""
 

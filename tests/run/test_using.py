@@ -1,12 +1,14 @@
 """What one can do with a finished run: evaluate, predict."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.kinds import FeaturesData, ImagesData
-from pencil.run import evaluate, judged_labels, predict, train
+from pencil.run import RunDirectory, evaluate, judged_labels, predict, resume, train
 
 
 def test_accuracy_on_each_split(finished):
@@ -101,3 +103,34 @@ def test_an_unfinished_run_predicts_nothing(finished, tmp_path, points):
     ):
         with pytest.raises(RunError, match="is not finished"):
             ask()
+
+
+@pytest.fixture
+def from_gpu(finished, tmp_path, monkeypatch):
+    """A copy of a run that was trained on a GPU, on a machine without one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    folder = shutil.copytree(finished.path, tmp_path / "run")
+    settings = (folder / "config.toml").read_text(encoding="utf-8")
+    (folder / "config.toml").write_text(
+        settings.replace('device = "auto"', 'device = "cuda"'), encoding="utf-8"
+    )
+    return RunDirectory(folder)
+
+
+def test_a_run_from_a_gpu_is_used_on_a_machine_without_one(from_gpu, finished, points):
+    assert from_gpu.config.train.device == "cuda"
+    with pytest.warns(UserWarning, match="train.device: the run was trained on 'cuda', .*'cpu' is used"):
+        assert evaluate(from_gpu) == evaluate(finished)
+    with pytest.warns(UserWarning, match="'cpu' is used"):
+        predict(from_gpu, FeaturesData(kind="features", path=str(points)), "test")
+
+
+def test_a_run_from_a_gpu_that_is_to_continue_without_one_names_the_remedy(from_gpu):
+    (from_gpu.path / "summary.json").unlink()
+    with pytest.raises(
+        ConfigError, match=r'to continue here, write device = "auto" under \[train\] in .*config.toml'
+    ):
+        resume(from_gpu.path)
+    file = from_gpu.path / "config.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("cuda", "auto"), encoding="utf-8")
+    assert resume(from_gpu.path).is_finished

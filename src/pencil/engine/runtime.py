@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pencil.engine.parallel import Parallel, replicate, shard
 from pencil.engine.probes import probed
-from pencil.errors import ConfigError
+from pencil.errors import ConfigError, DeviceError
 
 Precision = Literal["auto", "fp32", "bf16"]
 Group = dist.ProcessGroup | None
@@ -175,10 +175,10 @@ def _device(wanted: str) -> torch.device:
     if device.type != "cuda":
         return device
     if not torch.cuda.is_available():
-        raise ConfigError(f"train.device: {wanted!r} asked for, but this torch sees no GPU; use auto or cpu")
+        raise DeviceError(f"train.device: {wanted!r} asked for, but this torch sees no GPU; use auto or cpu")
     number, count = local if device.index is None else device.index, torch.cuda.device_count()
     if number >= count:
-        raise ConfigError(
+        raise DeviceError(
             f"train.device: {wanted!r} would be GPU {number}, but this torch sees {count}, numbered from 0; name one "
             "of them, and start no more processes than there are GPUs"
         )

@@ -24,7 +24,7 @@ from pencil.engine import (
     WeightsAndBiases,
     is_lost_rank,
 )
-from pencil.errors import PencilError, RunError
+from pencil.errors import DeviceError, PencilError, RunError
 from pencil.machine import fault_of
 from pencil.run.build import build_runtime, build_training, warn_of_fixed_plan
 from pencil.run.code import Trust, check_code, code_in
@@ -102,7 +102,11 @@ def resume(
         return directory
     config = directory.config
     check_code(code_in(config), trust_code, source=out)
-    with _ranks(config, directory) as runtime, _alone(directory, runtime), _faults_explained(directory):
+    with (
+        _ranks(config, directory, resumes=True) as runtime,
+        _alone(directory, runtime),
+        _faults_explained(directory),
+    ):
         report = _reports("check", runtime, listeners)
         prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data, progress=report)
         prepared = with_features(prepared, config.data, runtime, _reports("embed", runtime, listeners))
@@ -194,10 +198,10 @@ def _reports(
 
 
 @contextlib.contextmanager
-def _ranks(config: RunConfig, directory: RunDirectory) -> Iterator[Runtime]:
+def _ranks(config: RunConfig, directory: RunDirectory, *, resumes: bool = False) -> Iterator[Runtime]:
     """Join the other ranks; if one is lost, raise an error that names the last checkpoint."""
     try:
-        runtime = build_runtime(config)
+        runtime = build_runtime(config) if not resumes else _runtime_of_run(config, directory)
         try:
             yield runtime
         finally:
@@ -206,6 +210,17 @@ def _ranks(config: RunConfig, directory: RunDirectory) -> Iterator[Runtime]:
         if is_lost_rank(error):
             raise _lost_rank(error, directory) from error
         raise
+
+
+def _runtime_of_run(config: RunConfig, directory: RunDirectory) -> Runtime:
+    """The runtime of a run that continues, perhaps on another machine."""
+    try:
+        return build_runtime(config)
+    except DeviceError as error:
+        file = directory.path / "config.toml"
+        raise DeviceError(
+            f'{error}: to continue here, write device = "auto" under [train] in {file}'
+        ) from error
 
 
 @contextlib.contextmanager

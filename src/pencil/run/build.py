@@ -14,7 +14,7 @@ from pencil.config.methods import OwnMethod
 from pencil.data import EpochSampler, Examples, Order, blocks_of, mixed_seed
 from pencil.data.sampler import WINDOW
 from pencil.engine import Auto, Checkpoints, LabelLearner, Policy, Runtime, Training
-from pencil.errors import ConfigError, PlanWarning, RunError
+from pencil.errors import ConfigError, DeviceError, PlanWarning, RunError
 from pencil.run.directory import RunDirectory
 from pencil.run.joining import earlier_run, start_network
 from pencil.run.method import build_method, check_networks
@@ -35,6 +35,21 @@ def build_runtime(config: RunConfig) -> Runtime:
         parallel=train.parallel,
         timeout_seconds=train.timeout_seconds,
     )
+
+
+def runtime_anywhere(config: RunConfig) -> Runtime:
+    """The runtime for using a finished run, which may have been trained on a machine with other devices."""
+    try:
+        return build_runtime(config)
+    except DeviceError:
+        train = config.train.model_copy(update={"device": "auto"})
+        runtime = build_runtime(config.model_copy(update={"train": train}))
+    warnings.warn(
+        f"train.device: the run was trained on {config.train.device!r}, which this machine does not have; "
+        f"{str(runtime.device)!r} is used",
+        stacklevel=3,
+    )
+    return runtime
 
 
 def build_training(

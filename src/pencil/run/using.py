@@ -14,7 +14,7 @@ from pencil.engine import accuracy, predictions
 from pencil.errors import ConfigError, DataError, PencilError
 from pencil.kinds import DataSection
 from pencil.results import Judged, ModelCard, judge
-from pencil.run.build import build_runtime
+from pencil.run.build import runtime_anywhere
 from pencil.run.code import Trust, check_code, code_of_data
 from pencil.run.directory import RunDirectory
 from pencil.run.embedding import rows_with_features, with_features
@@ -38,7 +38,7 @@ def evaluate(
     ``changed_data`` see ``resume``.
     """
     directory.require_finished()
-    runtime = build_runtime(directory.config)
+    runtime = runtime_anywhere(directory.config)
     model, preparation, _ = trained_network(directory, runtime, trust_code=trust_code, expert=expert)
     prepared = own_examples(directory, trust_code=trust_code, changed_data=changed_data)
     prepared = with_features(prepared, directory.config.data, runtime)
@@ -66,7 +66,7 @@ def predict(
     """
     directory.require_finished()
     check_code(_taken_from(directory, data), trust_code, source=directory.path)
-    runtime = build_runtime(directory.config)
+    runtime = runtime_anywhere(directory.config)
     model, preparation, card = trained_network(directory, runtime, trust_code=trust_code, expert=expert)
     examples: Examples | Unlabelled | None = read_unlabelled(data)
     if examples is None:
