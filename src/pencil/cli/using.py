@@ -95,7 +95,7 @@ def predict(
     directory = RunDirectory.open(run)
     directory.require_finished()
     section, said = data_section(data, settings, like=directory.config), {data, *words_of(settings)}
-    for source in (section, directory.config.data):
+    for source in (section, directory.data):
         check_apart("--out", out, source)
     named = code_of_data(section)
     allow_current_folder(named, said)

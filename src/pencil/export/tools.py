@@ -138,7 +138,7 @@ def _shown(directory: RunDirectory, options: ExportOptions) -> tuple[Shown, Call
     """What a task shows, and the function that returns it for an id."""
     if options.texts is not None:
         return "text", _texts(options.texts)
-    if options.prefix is None and _has_texts(directory.config.data):
+    if options.prefix is None and _has_texts(directory.data):
         return "text", _own_texts(directory)
     return "image", _addresses(options.prefix or "")
 
