@@ -62,11 +62,11 @@ def _labels() -> Iterator[Case]:
         "of one class": np.zeros(ROWS, int),
         "with a gap": LABELS * 7,
         "of names that escape": np.array(["\x1b[31mred", "=1+2"] * (ROWS // 2)),
-        "of empty names": np.array(["", "dog"] * (ROWS // 2)),
     }
     for name, labels in works.items():
         yield _npz(f"labels {name}", "works", y=labels)
     wrong = {
+        "without a name": np.where(np.arange(ROWS) == 3, "", "dog"),
         "NaN": _with(np.nan),
         "infinite": _with(np.inf),
         "negative": _with(-1),

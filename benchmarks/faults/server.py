@@ -72,6 +72,8 @@ def trained(folder: Path) -> Path:
         "model.name=linear",
         "--set",
         "data.validation=0",
+        "--set",
+        "plan=fixed",
         "--quiet",
     ]
     with contextlib.redirect_stdout(sys.stderr):

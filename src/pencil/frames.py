@@ -67,9 +67,8 @@ def train(
         *((f"data.columns.{role}", name) for role, name in roles.items()),
         *_pairs(settings or {}),
     )
-    with allowing(
-        [] if is_path else [str(Path.cwd())]
-    ):  # where the image files of a data frame are looked for
+    here = [] if is_path else [str(Path.cwd())]  # where the image files of a data frame are looked for
+    with allowing(here):
         embed = choose_encoder(path, embed, settings=pairs)[0]
         config = train_config(path, None, None, embed=embed, settings=pairs)
         return train_config_of_run(config, out, listeners, policy=policy)
