@@ -150,6 +150,23 @@ def test_restarted_workers_continue_the_run_of_their_job(tmp_path, monkeypatch):
         pencil.train(frame, out, settings=QUICK)
 
 
+def test_workers_of_the_same_job_with_other_rows_are_refused(tmp_path, monkeypatch):
+    out, frame = tmp_path / "run", Rows(tmp_path / "none")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 1")
+    pencil.train(frame, out, settings=QUICK)
+    before = (out / "rows.jsonl").read_bytes()
+    with pytest.raises(RunError, match="contains a run of this job on other rows"):
+        pencil.train(Photos(), out, settings=QUICK)
+    assert (out / "rows.jsonl").read_bytes() == before
+
+
+def test_a_run_that_was_moved_reads_its_own_rows_where_another_took_its_place(tmp_path):
+    run = pencil.train(Rows(tmp_path / "none"), tmp_path / "run", settings=QUICK)
+    moved = RunDirectory(run.path.rename(tmp_path / "moved"))
+    write_rows(Photos(), tmp_path / "run")
+    assert evaluate(moved, "train")["examples"] == 24
+
+
 def test_a_run_that_was_moved_takes_its_rows_along(tmp_path):
     run = pencil.train(Rows(tmp_path / "none"), tmp_path / "run", settings=QUICK)
     moved = RunDirectory(run.path.rename(tmp_path / "moved"))

@@ -8,6 +8,7 @@ No package is imported for it: a data frame brings its own.
 
 from __future__ import annotations
 
+import filecmp
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from pencil.config import RunConfig
 from pencil.data.recognise import named
 from pencil.durable import make_folder, replacing
 from pencil.engine import Listener, Policy
-from pencil.errors import ConfigError, DataError
+from pencil.errors import ConfigError, DataError, RunError
 from pencil.places import allowing
 from pencil.reading import is_file
 from pencil.run import RunDirectory
@@ -100,18 +101,25 @@ def write_rows(data: Any, out: Path, *, columns: Mapping[str, str] | None = None
 
     ``columns`` names columns by role. Image files in the current folder get their absolute paths.
 
-    Every rank writes the same rows and replaces the file as a whole, so that no rank reads a part of it. Workers that
-    torchrun restarted use the rows that are there.
+    Every rank writes the same rows and replaces the file as a whole, so that no rank reads a part of it. So do workers
+    that torchrun restarted.
+
+    Raises:
+        RunError: The folder contains a run, of another job or on other rows.
     """
-    path = (out / ROWS).absolute()
-    if RunDirectory(out).is_of_this_job and path.exists():
-        return path
-    RunDirectory.vacant(out)
+    continues = RunDirectory(out).is_of_this_job
+    if not continues:
+        RunDirectory.vacant(out)
     make_folder(out)
-    rank = os.environ.get("RANK", "0")
-    with replacing(path, owner=f"{rank}-") as partial, partial.open("w", encoding="utf-8") as file:
-        for row in _with_places(rows_of(data), columns or {}):
-            file.write(json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n")
+    path, rank = (out / ROWS).absolute(), os.environ.get("RANK", "0")
+    with replacing(path, owner=f"{rank}-") as partial:
+        with partial.open("w", encoding="utf-8") as file:
+            for row in _with_places(rows_of(data), columns or {}):
+                file.write(json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n")
+        if continues and path.exists() and not filecmp.cmp(partial, path, shallow=False):
+            raise RunError(
+                f"{out} contains a run of this job on other rows; choose another out, or use the same rows"
+            )
     return path
 
 

@@ -165,10 +165,12 @@ class RunDirectory:
 
     @property
     def data(self) -> DataSection:
-        """The settings of the run's data; rows that are kept in the folder move with it."""
-        data = self.config.data
-        recorded, here = Path(data.path).expanduser(), (self.path / ROWS).absolute()
-        if recorded.name != ROWS or recorded.exists() or not here.is_file():
+        """The settings of the run's data; rows that are kept in the folder move with it.
+
+        They are the run's own even if its old place has rows too, which may be those of a later run.
+        """
+        data, here = self.config.data, (self.path / ROWS).absolute()
+        if Path(data.path).name != ROWS or not here.is_file():
             return data
         return data.model_copy(update={"path": str(here)})
 
