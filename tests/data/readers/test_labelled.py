@@ -39,6 +39,12 @@ def test_lists_of_votes_have_one_length(write):
     assert len(read_texts(path, on_error="skip").train) == 2
 
 
+def test_one_odd_list_of_votes_does_not_leave_out_all_others(write):
+    path = write({"votes": [1, 2, 0]}, {"votes": [3, 1]}, {"votes": [0, 1]})
+    with pytest.raises(DataError, match="row 2, column 'votes': 2 counts, where other rows have 3"):
+        read_texts(path, on_error="skip")
+
+
 def test_lists_of_votes_follow_the_class_names_of_the_file(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     features = {"text": {"_type": "Value"}, "label": {"_type": "ClassLabel", "names": ["dog", "cat"]}}
@@ -58,5 +64,12 @@ def test_several_labels_in_one_cell_are_no_class(write, several):
     with pytest.raises(
         DataError, match=r"row 2, column 'label': holds several labels, .*cat.*; give one label per row"
     ):
+        read_texts(path)
+    assert read_texts(path, on_error="skip").train.class_names == ("cat", "dog")
+
+
+def test_a_list_with_one_label_is_that_label_and_an_empty_one_is_none(write):
+    path = write({"label": ["cat"]}, {"label": "dog"}, {"label": []})
+    with pytest.raises(DataError, match="row 3, column 'label': is empty"):
         read_texts(path)
     assert read_texts(path, on_error="skip").train.class_names == ("cat", "dog")

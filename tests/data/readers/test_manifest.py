@@ -137,6 +137,13 @@ def test_parquet_votes_as_lists_need_positions(parquet):
     assert "row 4, column 'votes': -1 for class '0' is not a count" in str(caught.value)
 
 
+def test_an_odd_list_of_votes_is_told_by_the_length_of_most(parquet):
+    path = parquet({"path": PATHS, "votes": [[1, 2, 0], [3, 1], [0, 1], [1, 1]]})
+    with pytest.raises(DataError, match="row 1, column 'votes': 3 counts, where other rows have 2"):
+        read_manifest(path)
+    assert len(read_manifest(path, on_error="skip").train) == len(PATHS) - 1
+
+
 def test_all_problems_are_told_with_row_and_column(table):
     path = table(
         "path,label,split,trusted,votes\n"

@@ -1,5 +1,7 @@
 """Rows of files of columns: labels that are missing, columns without a role."""
 
+import json
+
 import pytest
 import torch
 
@@ -102,3 +104,14 @@ def test_one_row_with_a_label_or_votes_makes_a_file_with_labels(tmp_path, row):
     path = written(tmp_path, f"text,label,votes\na,,\n{row}\n")
     assert read_texts_alone(path) is None
     assert list(read_texts_alone(path, {"label": "", "votes": ""}).ids) == ["0", "1"]
+
+
+@pytest.mark.parametrize("row", [{"votes": []}, {"votes_cat": 0, "votes_dog": 0}, {"label": []}])
+def test_rows_without_a_vote_have_no_label(tmp_path, row):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": text} | row) + "\n" for text in "ab"))
+    assert list(read_texts_alone(path).ids) == ["0", "1"]
+
+
+def test_votes_that_are_no_counts_are_reported_with_the_rows_that_have_labels(tmp_path):
+    assert read_texts_alone(written(tmp_path, "text,votes\na,cat\n")) is None

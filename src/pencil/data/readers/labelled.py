@@ -102,6 +102,7 @@ class Labelled:
         self._first: dict[str, int] = {}
         self._number = 0
         self._votes = 0  # counts in a list of votes; 0 without lists, or with class names
+        self._widths: Counter[int] = Counter()  # rows by the counts in their list
 
     def add(self, cells: Cells, features: str | None = None) -> Row | None:
         """Take a row; None if something is wrong with it, such as its ``features``."""
@@ -129,6 +130,7 @@ class Labelled:
         if self._order or not votes or not isinstance(votes, list):
             return
         self._votes = self._votes or len(votes)
+        self._widths[len(votes)] += 1
         if len(votes) != self._votes:
             self._problems.add(
                 self._number, "votes", f"{len(votes)} counts, where other rows have {self._votes}"
@@ -155,8 +157,12 @@ class Labelled:
         return name
 
     def check(self, on_error: str) -> None:
-        """Raise an error if no row was accepted or, with "error", if one was not."""
-        if on_error == "error" or not self._rows:
+        """Raise an error if no row was accepted or, with "error", if one was not.
+
+        Also if most lists of votes differ from the first one, so that one odd row does not leave out all others.
+        """
+        misled = self._widths and self._widths[self._votes] < max(self._widths.values())
+        if on_error == "error" or misled or not self._rows:
             self._problems.check()
         if not self._rows:
             raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,9 +110,10 @@ def check_paths(rows: list[Row], folder: Path, allow: Sequence[str], problems: P
 
 def _check_lists(table: list[dict[str, Any]], rows: list[Row], problems: Problems) -> None:
     """Lists of votes are by position, so without class names labels must be positions too."""
-    width = next((len(cells["votes"]) for cells in table if isinstance(cells.get("votes"), list)), None)
-    if width is None:
+    widths = Counter(len(cells["votes"]) for cells in table if isinstance(cells.get("votes"), list))
+    if not widths:
         return
+    width = widths.most_common(1)[0][0]
     places = {"", *map(str, range(width))}
     for number, (cells, row) in enumerate(zip(table, rows, strict=True), start=1):
         votes = cells.get("votes")

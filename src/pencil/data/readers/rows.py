@@ -136,8 +136,10 @@ def holds_labels(file: ColumnFile, roles: Mapping[str, str]) -> bool:
 
 def is_labelled(cells: Cells) -> bool:
     """Whether a row has a label or votes."""
-    votes = (value for name, value in cells.items() if name == "votes" or str(name).startswith(VOTES))
-    return bool(_label(cells, None)) or any(map(cell_text, votes))
+    try:
+        return bool(_label(cells, None) or _votes(cells, None))
+    except ValueError:  # what is no count is reported when rows with labels are read
+        return True
 
 
 def parse_row(
@@ -171,10 +173,17 @@ def parse_row(
 
 
 def _check_one_label(number: int, cells: Cells, problems: Problems) -> None:
-    label = cells.get("label")
+    label = _only(cells.get("label"))
     if isinstance(label, list | dict):
         remedy = "give one label per row, or counts in a column votes, such as cat:2 dog:1"
         problems.add(number, "label", f"holds several labels, {str(label)[:80]}; {remedy}")
+
+
+def _only(label: Any) -> Any:
+    """The label of a list that holds one, and None of an empty list; anything else as it is."""
+    if isinstance(label, list | dict) and not label:
+        return None
+    return label[0] if isinstance(label, list) and len(label) == 1 else label
 
 
 def _checked_votes(
@@ -192,7 +201,7 @@ def _checked_votes(
 
 def _label(cells: Cells, class_names: Sequence[str] | None) -> str:
     """The name of a row's class; "" for a missing one, which numpy writes as nan."""
-    label = cell_text(cells.get("label"))
+    label = cell_text(_only(cells.get("label")))
     return "" if label.lower() == "nan" and label not in (class_names or ()) else label
 
 
