@@ -7,7 +7,7 @@ import pytest
 from pencil import LinearSchedule, Pencil, flip_certificates
 from pencil.algorithm import moment_at, total_epochs, value_at
 from pencil.config import RunConfig
-from pencil.data import Augment
+from pencil.data import Augment, read_image_folder
 from pencil.errors import ConfigError
 from pencil.models import build_model
 from pencil.presets import GROUPS, PRESETS, choices, describe, preset
@@ -83,6 +83,16 @@ def test_a_missing_file_and_columns_of_other_names_do_not_change_the_size(tmp_pa
     (tmp_path / "other.csv").write_text("photo,animal\n1.png,cat\n1.png,dog\n")
     columns = {"path": "photo", "label": "animal"}
     assert preset("manifest", str(tmp_path / "other.csv"), columns).data.size == 64
+
+
+def test_choosing_the_size_warns_of_nothing(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for split in ("train", "val", "test"):
+        (tmp_path / split / "cat").mkdir(parents=True)
+        image.new("RGB", (70, 70)).save(tmp_path / split / "cat" / "1.png")
+    assert preset("folder", str(tmp_path)).data.size == 64
+    with pytest.warns(UserWarning, match="1 rows of val are left out"):
+        read_image_folder(tmp_path)
 
 
 def test_without_a_path_no_image_of_the_current_folder_is_read(tmp_path, monkeypatch):

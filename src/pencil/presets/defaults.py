@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -109,10 +110,12 @@ def _some_extents(data: ImagesSection) -> list[Extent]:
     if not data.path:  # it is named later, in a grid, whose settings must not depend on the current folder
         return []
     readable = data.model_copy(update={"on_error": "skip"})
-    try:
-        return sampled_extents(kind_of(data).read(readable, Path(data.path).expanduser()).train.inputs)
-    except (PencilError, OSError):
-        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run reads the data again, and warns then
+        try:
+            return sampled_extents(kind_of(data).read(readable, Path(data.path).expanduser()).train.inputs)
+        except (PencilError, OSError):
+            return []
 
 
 def _small_images(data: DataSection) -> RunConfig:
