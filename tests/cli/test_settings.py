@@ -1,5 +1,7 @@
 """From the command line's words to settings."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -233,6 +235,22 @@ def test_images_of_a_folder_and_of_a_manifest_are_read_alike(tmp_path):
     run = train_config(str(tmp_path), None, "folder", settings=("data.size=16", "data.channels=1"))
     data = data_section("table.csv", like=run)
     assert (data.kind, data.size, data.channels) == ("manifest", 16, 1)
+
+
+def test_columns_of_a_runs_table_are_not_asked_of_a_folder(tmp_path):
+    named = ("data.kind=manifest", "data.columns.path=photo")
+    run = train_config("table.csv", None, "folder", settings=named)
+    assert data_section("other.csv", like=run).columns == {"path": "photo"}
+    assert data_section(str(tmp_path), like=run).columns == {}
+
+
+@pytest.mark.parametrize("words", ["data.columns.text=a", 'data.columns={text="a"}'])
+@pytest.mark.parametrize(("others", "kind"), [({"b": 1}, "table"), ({"embedding": [1.0, 2.0]}, "features")])
+def test_a_role_that_one_kind_has_chooses_it(tmp_path, others, kind, words):
+    row = json.dumps({"a": "x", **others, "label": "cat"}) + "\n"
+    (tmp_path / "rows.jsonl").write_text(3 * row)
+    assert train_config(str(tmp_path / "rows.jsonl"), None, None).data.kind == kind
+    assert train_config(str(tmp_path / "rows.jsonl"), None, None, settings=(words,)).data.kind == "text"
 
 
 @pytest.mark.parametrize(("name", "kind"), [("photos", "folder"), ("table.csv", "manifest")])

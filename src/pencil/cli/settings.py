@@ -11,7 +11,7 @@ from pencil.config import RunConfig, assign, parse_assignment, read_table
 from pencil.embed import default_encoder
 from pencil.errors import ConfigError
 from pencil.kinds import DataSection, Kind, kind_of, kinds, recognise
-from pencil.kinds.built_in import COLUMN_KINDS
+from pencil.kinds.built_in import has_columns
 from pencil.presets import preset, start_from
 
 VARIABLE = "PENCIL_EMBED"
@@ -130,6 +130,8 @@ def data_section(
         table["data"] |= {"kind": kind.name, "path": path, "noise": None, "validation": 0.0}
         table["data"] |= {"limit": None, "per_class": None, "trusted": None}
         left_out = {*kind_of(like.data).own, *(table["data"].keys() - kind.section.model_fields.keys())}
+        if kind.name != like.data.kind:
+            left_out.add("columns")  # they name those of the run's own files
         table["data"] = {name: value for name, value in table["data"].items() if name not in left_out}
     else:
         table = _preset_table(_own_preset(kind, path) or "features", kind, path, settings)
@@ -192,13 +194,12 @@ def _kind(data: str, settings: Settings) -> Kind:
 
     In a file of columns, a role that only one kind has chooses that kind: --set data.columns.text=NAME.
     """
-    given = {key.removeprefix("data."): value for key, value in pairs_of(settings)}
-    named = given.get("kind")
+    named = {key.removeprefix("data."): value for key, value in pairs_of(settings)}.get("kind")
     if isinstance(named, str) and named in kinds():
         return kinds()[named]
-    found = recognise(data)
-    chosen = {kind for role, kind in KIND_OF_ROLE.items() if given.get(f"columns.{role}")}
-    return kinds()[chosen.pop()] if len(chosen) == 1 and found.name in COLUMN_KINDS else found
+    found, columns = recognise(data), _columns(settings)
+    chosen = {kind for role, kind in KIND_OF_ROLE.items() if columns.get(role)}
+    return kinds()[chosen.pop()] if len(chosen) == 1 and has_columns(found, data) else found
 
 
 def _file_table(config: Path, data: str | None, embed: str | None) -> dict[str, Any]:

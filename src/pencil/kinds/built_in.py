@@ -54,6 +54,11 @@ ARRAYS = (".npz", ".npy")
 IMAGE_FILES = ("folder", "manifest", "cub200", "clothing1m")
 
 
+def has_columns(kind: Kind, path: str) -> bool:
+    """Whether data of this kind is a file of columns, which other kinds can read too."""
+    return kind.name in COLUMN_KINDS or (kind.name == "features" and Path(path).suffix.lower() not in ARRAYS)
+
+
 def _call(data: DatasetData, _: Path) -> Splits:
     function = import_object(data.path, field="data.path")
     with users_code("data.path", data.path):
