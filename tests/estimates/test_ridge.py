@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from pencil.estimates.ridge import MULTIPLES, fit_ridge
+from pencil.data import Text
+from pencil.embed.ngrams import NGrams
+from pencil.estimates.ridge import MULTIPLES, _eigen, fit_ridge
+from pencil.estimates.whitening import fit_whitening
 
 
 def rows(count, dims, classes, seed=0):
@@ -74,3 +77,13 @@ def test_a_row_that_decides_alone_is_not_predicted():
     features = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     found = fitted(features, torch.tensor([0, 1]), 2).similarities(features, torch.tensor([0, 1]))
     assert found.isfinite().all()
+
+
+def test_eigenvalues_are_found_where_lapack_fails():
+    """These 27 texts have 26 directions among 2,048, on which torch.linalg.eigh of torch 2.13 fails."""
+    texts = NGrams().encode([Text(f"{'cow' if row % 2 else 'cat'} number {row}") for row in range(27)])
+    _, covariance, count = fit_whitening(lambda: iter([(torch.arange(27), texts)]), lambda values: values)
+    values, vectors = _eigen(count * covariance)
+    assert values.min() >= 0
+    assert int((values > 1e-6 * values.max()).sum()) == 26
+    torch.testing.assert_close((vectors * values) @ vectors.T, count * covariance, atol=1e-9, rtol=0)

@@ -74,8 +74,7 @@ def fit_ridge(
     """
     rows = int(counts.sum())
     shares = counts.double() / max(rows, 1)
-    values, vectors = torch.linalg.eigh(gram.double())
-    values = values.clamp_min(0)
+    values, vectors = _eigen(gram.double())
     cross = vectors.T @ (sums.double() - shares[:, None] * sums.double().sum(0)).T
     scale = float(values.sum()) / max(int((values > 1e-9 * values.max()).sum()), 1)
     if not scale > 0:
@@ -95,6 +94,21 @@ def fit_ridge(
 
     root = (values + min(MULTIPLES, key=error) * scale).rsqrt()
     return Ridge(mean, (vectors * root).float(), (root[:, None] * cross).float(), shares.float(), rows)
+
+
+def _eigen(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (R,), none below 0, and vectors (R, R) of G; the same on every rank.
+
+    LAPACK's fast routine can fail if far more features than rows leave most eigenvalues at 0. Moved away from 0 they
+    do not stop it.
+    """
+    try:
+        values, vectors = torch.linalg.eigh(gram)
+        return values.clamp_min(0), vectors
+    except RuntimeError:  # torch.linalg.LinAlgError is one
+        shift = 1e-9 * float(gram.diagonal().mean())
+        values, vectors = torch.linalg.eigh(gram + shift * torch.eye(len(gram), dtype=gram.dtype))
+        return (values - shift).clamp_min(0), vectors
 
 
 def _left_out(coordinates: Tensor, weights: Tensor, shares: Tensor, given: Tensor, rows: int) -> Tensor:
