@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,6 +196,21 @@ def test_a_label_file_that_does_not_fit_is_named(clean, tmp_path, labels, messag
     np.save(tmp_path / "noisy.npy", labels)
     with pytest.raises(DataError, match=message):
         noisy_labels(clean, LabelFile(kind="file", path=str(tmp_path / "noisy.npy")), seed=0)
+
+
+def test_numbers_that_may_be_names_or_places_of_classes_are_refused(clean, tmp_path):
+    from_1 = replace(clean, class_names=("1", "2", "3"))
+    places = torch.arange(120) % 3
+    file = LabelFile(kind="file", path=str(tmp_path / "noisy.npy"))
+    np.save(file.path, places.numpy())
+    assert torch.equal(noisy_labels(from_1, file, seed=0).values, places)
+    for labels in (places + 1, places % 2 + 1):
+        np.save(file.path, labels.numpy())
+        with pytest.raises(DataError, match=r"has the labels 1 to \d, .* are called 1 to 3; .* write a CSV"):
+            noisy_labels(from_1, file, seed=0)
+    named = LabelFile(kind="file", path=str(tmp_path / "noisy.csv"))
+    Path(named.path).write_text("label\n" + "".join(f"{label}\n" for label in (places + 1).tolist()))
+    assert torch.equal(noisy_labels(from_1, named, seed=0).values, places)
 
 
 # validation and limit

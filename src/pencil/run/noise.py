@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -83,6 +84,7 @@ def _matrix(noise: RateNoise | MatrixNoise, classes: int) -> Tensor:
 def _file_labels(train: Examples, noise: LabelFile) -> Tensor:
     path = Path(noise.path).expanduser()
     labels = read_label_file(path, key=noise.key, ids=train.ids, class_names=train.class_names)
+    _check_counted_from_0(labels, train.class_names, path)
     strange = labels[(labels < 0) | (labels >= train.num_classes)]
     if len(strange):
         raise DataError(
@@ -90,3 +92,17 @@ def _file_labels(train: Examples, noise: LabelFile) -> Tensor:
             f"{train.num_classes} classes are numbered from 0; fix the file"
         )
     return labels
+
+
+def _check_counted_from_0(labels: Tensor, names: Sequence[str], path: Path) -> None:
+    """Refuse numbers that seem to name classes whose names are numbers above 0, since they would mean other classes.
+
+    A CSV names classes; in other files a label is the place of its class, from 0.
+    """
+    first = int(names[0]) if names and all(name.isdecimal() for name in names) else 0
+    if path.suffix.lower() != ".csv" and len(labels) and 0 < first <= int(labels.min()):
+        raise DataError(
+            f"data.noise.path: {path} has the labels {int(labels.min())} to {int(labels.max())}, and the data's "
+            f"classes are called {names[0]} to {names[-1]}; such a file counts classes from 0: write a CSV with a "
+            "column label, which has the names of the classes"
+        )
