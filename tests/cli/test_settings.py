@@ -253,6 +253,16 @@ def test_a_role_that_one_kind_has_chooses_it(tmp_path, others, kind, words):
     assert train_config(str(tmp_path / "rows.jsonl"), None, None, settings=(words,)).data.kind == "text"
 
 
+def test_features_of_a_column_with_an_unusual_name_are_read_alike(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"emb": [1.0, 2.0], "kind": "cat"}\n' * 3)
+    run = train_config(
+        str(path), None, None, settings=("data.columns.features=emb", "data.columns.label=kind")
+    )
+    data = data_section(str(path), like=run)
+    assert (data.kind, data.columns) == ("features", {"features": "emb", "label": "kind"})
+
+
 @pytest.mark.parametrize(("name", "kind"), [("photos", "folder"), ("table.csv", "manifest")])
 def test_files_of_images_are_read_like_the_shards_of_a_run(tmp_path, name, kind):
     (tmp_path / "photos").mkdir()

@@ -197,7 +197,7 @@ def prepared(data, directory):
 def test_decisions_below_a_row_that_was_removed_are_not_given_to_its_neighbours(texts, tmp_path):
     data = numbered(tmp_path / "texts.csv", [row for row in range(24) if row != 10])
     with pytest.warns(
-        UserWarning, match="1 of the 2 decisions on .* are left out, .*other content now; give"
+        UserWarning, match="1 of the 2 decisions on .* are left out, .*other content now; decide"
     ):
         train_rows = prepared(data, texts)
     assert "2" not in list(train_rows.ids)

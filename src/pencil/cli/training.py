@@ -109,7 +109,8 @@ def train(
     if line is not None:
         say(line)
     chosen = train_config(data, config, preset_name, **flags)
-    _take_code(run.code_in(chosen), said, trust_code, config or earlier)
+    source = config or earlier or (preset_name and f"--preset {preset_name}")
+    _take_code(run.code_in(chosen), said, trust_code, source)
     _report(run.train(chosen, out or _new_folder(chosen.data.path), [] if quiet else [progress()]), json_)
 
 
@@ -140,7 +141,7 @@ def resume(
     _report(directory, json_)
 
 
-def _take_code(named: dict[str, str], said: set[str], trust_code: bool, source: Path | None) -> None:
+def _take_code(named: dict[str, str], said: set[str], trust_code: bool, source: object) -> None:
     """Accept code that the command line names; code that a file names requires --trust-code."""
     from pencil.run import check_code
 

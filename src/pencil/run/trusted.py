@@ -99,8 +99,8 @@ def _on_same_content(decisions: list[Decision], path: Path, keys: Keys, num_clas
     if len(same) < len(decisions):
         warnings.warn(
             f"data.trusted: {len(decisions) - len(same):,} of the {len(decisions):,} decisions on {path} are left out, "
-            "because the rows with their ids have other content now; give the data an id column that stays when rows "
-            "are added or removed, or decide these rows again",
+            "because the rows with their ids have other content now; decide these rows again, or, if ids are row "
+            "numbers, give the data an id column that stays when rows are added or removed",
             stacklevel=2,
         )
     return same

@@ -241,13 +241,16 @@ def test_rows_without_labels_that_are_not_finite_are_left_out_on_request(save, t
         assert list(found.ids) == ids
         assert found.inputs.fetch(torch.arange(2)).tolist() == [[1, 2], [3, 4]]
         assert found.skipped_rows == {"row 1": "holds NaN or infinity"}
+    np.save(tmp_path / "new.npy", features[1:2])
+    with pytest.raises(DataError, match=r"new\.npy: no row can be used; the first holds NaN or infinity"):
+        read_features_alone(tmp_path / "new.npy", on_error="skip")
 
 
 @pytest.mark.parametrize("missing", ["", " ", "nan", "NaN", b"nan"])
 def test_a_label_that_is_empty_or_nan_is_missing(save, missing):
     texts = np.array(["dog", missing, "cat", missing], "S" if isinstance(missing, bytes) else "U")
     path = save(X=FEAT, y=texts, X_test=FEAT, y_test=texts)
-    with pytest.raises(DataError, match=r"labels: 2 are missing, first in row 1: .*; .*on_error=skip"):
+    with pytest.raises(DataError, match=r"labels: 2 are missing, first in row 1: '.*'; .*on_error=skip"):
         read_features(path)
     splits = read_features(path, on_error="skip")
     assert splits.train.class_names == ("cat", "dog")

@@ -41,7 +41,9 @@ def test_lists_of_votes_have_one_length(write):
 
 def test_one_odd_list_of_votes_does_not_leave_out_all_others(write):
     path = write({"votes": [1, 2, 0]}, {"votes": [3, 1]}, {"votes": [0, 1]})
-    with pytest.raises(DataError, match="row 2, column 'votes': 2 counts, where other rows have 3"):
+    with pytest.raises(
+        DataError, match="the first list of votes has 3 counts, most others have 2; fix or remove"
+    ):
         read_texts(path, on_error="skip")
 
 

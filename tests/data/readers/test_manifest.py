@@ -138,7 +138,7 @@ def test_parquet_votes_as_lists_need_positions(parquet):
 
 
 def test_an_odd_list_of_votes_is_told_by_the_length_of_most(parquet):
-    path = parquet({"path": PATHS, "votes": [[1, 2, 0], [3, 1], [0, 1], [1, 1]]})
+    path = parquet({"path": PATHS, "votes": [[1, 2, 0], [3, 1], [0, 1], []], "label": [None, None, None, 1]})
     with pytest.raises(DataError, match="row 1, column 'votes': 3 counts, where other rows have 2"):
         read_manifest(path)
     assert len(read_manifest(path, on_error="skip").train) == len(PATHS) - 1

@@ -77,7 +77,7 @@ def _numbertexts_of(
 def _check_none_missing(arrays: Arrays, role: str, path: Path) -> None:
     missing = missing_labels(arrays, role, path)
     if missing:
-        first = str(arrays[role][missing[0]])
+        first = texts_of(arrays[role], f"{path}: {role}")[missing[0]]
         raise DataError(
             f"{path}: {role}: {len(missing):,} are missing, first in row {missing[0]}: {first!r}; fix such rows, or "
             "leave them out: --set data.on_error=skip"

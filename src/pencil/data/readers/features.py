@@ -105,6 +105,8 @@ def read_features_alone(
     else:
         return None
     skipped = _leave_out(arrays, path) if on_error == "skip" else {}
+    if skipped and not len(arrays["features"]):
+        raise DataError(f"{path}: no row can be used; the first {next(iter(skipped.values()))}")
     values = _features(arrays, "", path)
     return Unlabelled(TensorInputs(values), _ids(arrays, "", len(values), path), skipped_rows=skipped)
 

@@ -161,9 +161,14 @@ class Labelled:
 
         Also if most lists of votes differ from the first one, so that one odd row does not leave out all others.
         """
-        misled = self._widths and self._widths[self._votes] < max(self._widths.values())
-        if on_error == "error" or misled or not self._rows:
+        if on_error == "error" or not self._rows:
             self._problems.check()
+        usual = max(self._widths, key=self._widths.__getitem__, default=0)
+        if self._widths[self._votes] < self._widths[usual]:
+            raise DataError(
+                f"{self._problems.path}: the first list of votes has {self._votes} counts, most others have {usual}; "
+                "fix or remove that row"
+            )
         if not self._rows:
             raise DataError(
                 f"{self._problems.path}: the table has no rows; expected a row per example below the header"

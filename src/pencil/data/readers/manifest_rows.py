@@ -110,14 +110,15 @@ def check_paths(rows: list[Row], folder: Path, allow: Sequence[str], problems: P
 
 def _check_lists(table: list[dict[str, Any]], rows: list[Row], problems: Problems) -> None:
     """Lists of votes are by position, so without class names labels must be positions too."""
-    widths = Counter(len(cells["votes"]) for cells in table if isinstance(cells.get("votes"), list))
+    lists = [cells["votes"] for cells in table if isinstance(cells.get("votes"), list)]
+    widths = Counter(len(votes) for votes in lists if votes)  # an empty list is no votes
     if not widths:
         return
     width = widths.most_common(1)[0][0]
     places = {"", *map(str, range(width))}
     for number, (cells, row) in enumerate(zip(table, rows, strict=True), start=1):
         votes = cells.get("votes")
-        if isinstance(votes, list) and len(votes) != width:
+        if isinstance(votes, list) and votes and len(votes) != width:
             problems.add(number, "votes", f"{len(votes)} counts, where other rows have {width}")
         if row.label not in places:
             problems.add(
