@@ -115,3 +115,8 @@ def test_rows_without_a_vote_have_no_label(tmp_path, row):
 
 def test_votes_that_are_no_counts_are_reported_with_the_rows_that_have_labels(tmp_path):
     assert read_texts_alone(written(tmp_path, "text,votes\na,cat\n")) is None
+
+
+def test_rows_with_too_many_cells_are_reported_also_without_labels(manifest):
+    with pytest.raises(DataError, match=r"row 1, column .path.: the row has more or fewer cells"):
+        read_paths_alone(manifest("path,label\na.png,,cat\nb.png,\n"))

@@ -217,7 +217,9 @@ def _votes(cells: Cells, class_names: Sequence[str] | None) -> dict[str, float]:
         return _counts(zip(names, cell, strict=True))
     if cell is not None:
         return _counts(_pair(word) for word in str(cell).split())
-    return _counts((name[len(VOTES) :], value) for name, value in cells.items() if name.startswith(VOTES))
+    # In a row with too many cells one column is None.
+    by_class = ((str(name), value) for name, value in cells.items())
+    return _counts((name[len(VOTES) :], value) for name, value in by_class if name.startswith(VOTES))
 
 
 def _pair(word: str) -> tuple[str, str]:
