@@ -123,7 +123,7 @@ def data_section(
 ) -> DataSection:
     """The section for the data at ``path``, with its kind recognised and the reading options of the run ``like``."""
     kind = _kind(path, settings)
-    if like is not None and (like.data.kind in kind.same_files or _both_have_columns(kind, path, like.data)):
+    if like is not None and like.data.kind in kind.same_files:
         kind = kind_of(like.data)
     if like is not None and like.data.kind in (kind.name, *kind.like):
         table = like.table()
@@ -140,10 +140,6 @@ def data_section(
     for key, value in pairs_of(settings):
         assign(table, f"data.{key.removeprefix('data.')}", value)
     return RunConfig.of(table).data
-
-
-def _both_have_columns(kind: Kind, path: str, data: DataSection) -> bool:
-    return has_columns(kind, path) and has_columns(kind_of(data), data.path)
 
 
 def parse_noise(text: str) -> dict[str, Any]:

@@ -116,9 +116,8 @@ class _Seen:
         with np.errstate(over="ignore", invalid="ignore"):
             apart = float(values.mean()) - self.mean
             self.squares += float(((values - values.mean()) ** 2).sum())
-        self.squares += apart * (
-            apart * before * len(values) / self.numbers
-        )  # apart**2 may raise OverflowError
+        # Not apart**2, which may raise OverflowError.
+        self.squares += apart * (apart * before * len(values) / self.numbers)
         self.mean += apart * len(values) / self.numbers
 
     def encoding(self, name: str) -> ColumnEncoding:

@@ -201,7 +201,7 @@ BUILT_IN = (
         any_preset=False,
         embeds=lambda _: "images",
         like=(*IMAGE_FILES, "shards"),
-        same_files=COLUMN_KINDS,
+        same_files=(*COLUMN_KINDS, "features"),
         originals=lambda path: path.parent,
     ),
     Kind(
@@ -215,7 +215,7 @@ BUILT_IN = (
         preset="text",
         any_preset=False,
         embeds=lambda _: "texts",
-        same_files=COLUMN_KINDS,
+        same_files=(*COLUMN_KINDS, "features"),
         describe=lambda data, path: (
             f"texts in the column {texts_in(path, data.columns)!r}; for numbers and categories: --set data.kind=table"
         ),
@@ -232,7 +232,7 @@ BUILT_IN = (
         read_unlabelled=lambda data, path: read_records_alone(path, data.columns, data.encoding),
         preset="table",
         any_preset=False,
-        same_files=COLUMN_KINDS,
+        same_files=(*COLUMN_KINDS, "features"),
         resolve=_fitted,
         resolved=("encoding",),
         describe=lambda data, _: f"a table with {words(data.encoding)}",
