@@ -69,3 +69,45 @@ def test_a_folder_that_is_there_may_be_in_one_that_cannot_be_read(tmp_path, monk
     assert (home / "new").is_dir()
     with pytest.raises(PermissionError):
         make_folder(home.parent / "bob")  # whether the new name would survive is not known
+
+
+def test_a_planted_link_is_not_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    (tmp_path / ".partial-a").symlink_to(outside)
+    (tmp_path / "a").symlink_to(outside)
+    write_text(tmp_path / "a", "new")
+    assert outside.read_text() == "precious"
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_of_two_writers_of_one_file_the_last_one_stays_whole(tmp_path):
+    with replacing(tmp_path / "a") as first, replacing(tmp_path / "a") as second:
+        first.write_text("first" * 1000)
+        second.write_text("second")
+    assert (tmp_path / "a").read_text() == "first" * 1000
+
+
+def test_files_have_the_rights_of_other_files_whatever_their_writer_sets(tmp_path):
+    (tmp_path / "other").write_text("")
+    with replacing(tmp_path / "a") as partial:
+        partial.chmod(0o600)
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_what_killed_processes_left_long_ago_is_removed(tmp_path):
+    with replacing(tmp_path / "a") as partial:
+        name = partial.name
+    old, other, young = tmp_path / name, tmp_path / f"{name}b", tmp_path / name.replace("-a", "-b")
+    for path in (old, other, young):
+        path.write_text("")
+        os.utime(path, (0, 0))
+    write_text(tmp_path / "a", "x")
+    assert not old.exists()
+    assert other.exists()
+    assert young.exists()
+
+
+def test_the_longest_name_has_a_temporary_one(tmp_path):
+    write_text(tmp_path / ("a" * 255), "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["a" * 255]

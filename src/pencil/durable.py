@@ -1,15 +1,24 @@
 """Files that survive power loss: contents are synced to disk before they are published under their name.
 
 A rename is stored in the folder, so the folder is synced too: before the rename for the temporary name, and after it
-for the final name.
+for the final name. A temporary name is random, and its file is created exclusively: nobody can have put a link there,
+and of two processes that write one file each writes its own, of which the last one stays, whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
+import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+PARTIAL = ".partial-"
+_KEPT = 64  # characters of a name that its temporary name ends with, which must not be too long for the file system
+ABANDONED_SECONDS = 24 * 3600.0  # nobody writes a file for so long without a pause
 
 
 def sync(path: Path) -> None:
@@ -41,18 +50,37 @@ def publish(partial: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, owner: str = "") -> Iterator[Path]:
-    """Yield a temporary path that replaces ``path`` when the block ends without an error.
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary file that replaces ``path`` when the block ends without an error.
 
-    Processes that may write the same file at the same time need an ``owner`` each.
+    It has the rights of other new files of the user, whatever the writer of the block sets.
     """
-    partial = path.with_name(f".partial-{owner}{path.name}")
+    _remove_abandoned(path)
+    partial = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}-{path.name[-_KEPT:]}")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        os.close(handle)
         yield partial
+        partial.chmod(mode)
         publish(partial, path)
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def is_partial(name: str, of: str) -> bool:
+    """Whether a name is that of a temporary file for the file ``of``."""
+    return re.fullmatch(f"{re.escape(PARTIAL)}[0-9a-f]{{16}}-{re.escape(of[-_KEPT:])}", name) is not None
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove temporary files that killed processes left long ago."""
+    with contextlib.suppress(OSError):
+        for other in path.parent.glob(f"{PARTIAL}*"):
+            old = time.time() - other.lstat().st_mtime > ABANDONED_SECONDS
+            if old and is_partial(other.name, path.name):
+                other.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import filecmp
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -111,8 +110,8 @@ def write_rows(data: Any, out: Path, *, columns: Mapping[str, str] | None = None
     if not continues:
         RunDirectory.vacant(out)
     make_folder(out)
-    path, rank = (out / ROWS).absolute(), os.environ.get("RANK", "0")
-    with replacing(path, owner=f"{rank}-") as partial:
+    path = (out / ROWS).absolute()
+    with replacing(path) as partial:
         with partial.open("w", encoding="utf-8") as file:
             for row in _with_places(rows_of(data), columns or {}):
                 file.write(json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n")

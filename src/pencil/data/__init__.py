@@ -21,6 +21,7 @@ from pencil.data.keys import known_keys, row_keys
 from pencil.data.label_files import read_label_file, write_label_file
 from pencil.data.label_tables import read_trusted_file
 from pencil.data.loader import fetch_batches
+from pencil.data.matching import NEW, has_own_ids, match_rows
 from pencil.data.noise import instance_dependent_noise, transition_noise
 from pencil.data.order import Blocks, Order, owned_indices, span
 from pencil.data.prepare import Augment, Normalize, Preparation, channel_statistics
@@ -38,6 +39,7 @@ from pencil.data.sampler import EpochSampler
 from pencil.data.shards import read_shards, write_index
 
 __all__ = [
+    "NEW",
     "AttachedInputs",
     "Augment",
     "Beside",
@@ -63,10 +65,12 @@ __all__ = [
     "channel_statistics",
     "content",
     "fetch_batches",
+    "has_own_ids",
     "instance_dependent_noise",
     "is_text",
     "known_keys",
     "leave_out_unreadable",
+    "match_rows",
     "mixed_seed",
     "owned_indices",
     "read_cifar",

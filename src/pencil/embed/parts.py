@@ -22,7 +22,7 @@ from torch import Tensor
 
 from pencil.data import Examples, Unlabelled, content, span
 from pencil.data.fingerprint import CONTENTS, fingerprint
-from pencil.durable import make_folder, replacing, write_text
+from pencil.durable import is_partial, make_folder, replacing, write_text
 from pencil.embed.encode import BATCH, encode_rows, encoded
 from pencil.embed.encoder import Encoder
 from pencil.errors import ConfigError
@@ -186,8 +186,11 @@ def _begin(output: Output, rank: int) -> None:
 def _check_own(output: Output) -> None:
     """Refuse a folder with files of others; another rank may have written parts already."""
     known = {f"{part.stem}{output.suffix}" for part in output.parts}
-    found = output.folder.iterdir() if output.folder.is_dir() else ()
-    foreign = next((file.name for file in found if file.name.removeprefix(".partial-") not in known), None)
+    found = [file.name for file in output.folder.iterdir()] if output.folder.is_dir() else []
+    foreign = next(
+        (name for name in found if name not in known and not any(is_partial(name, part) for part in known)),
+        None,
+    )
     if foreign is not None:
         raise ConfigError(
             f"--out {output.out}: holds {foreign}, which this command did not write; choose another folder"
