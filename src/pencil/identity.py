@@ -132,9 +132,9 @@ def _checksum(file: BinaryIO, seal: Seal) -> str:
     return digest.hexdigest()
 
 
-def write_identity(folder: Path) -> str:
-    """Give a run an id."""
-    owner = new_id()
+def write_identity(folder: Path, owner: str | None = None) -> str:
+    """Give a run an id, a new one by default."""
+    owner = owner or new_id()
     write_text(folder / RUN, sealed_json({"format": FORMAT, "id": owner}, owner))
     return owner
 

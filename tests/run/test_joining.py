@@ -20,7 +20,7 @@ from pencil.review import Review
 from pencil.review.history import Who
 from pencil.run import LabelTable, RunDirectory, labels_since, train
 from pencil.run.joining import _fitted, _heads, start_labels, start_network
-from pencil.run.trusted import trusted_labels
+from pencil.run.trusted import verified_labels
 
 ANN = Who("ann", "Ann")
 ROWS, CLASSES, DIMS = 150, 3, 6
@@ -147,7 +147,7 @@ def test_runs_that_lead_in_a_circle_are_refused(earlier, tmp_path):
     settings = run / "config.toml"
     settings.write_text(settings.read_text() + f'\n[data.trusted]\npath = "{run}"\nentry = 0\n')
     with pytest.raises(DataError, match="its own decisions"):
-        trusted_labels(TrustedLabels(path=str(run)))
+        verified_labels(TrustedLabels(path=str(run)))
 
 
 def test_labels_since_writes_new_and_changed_rows(earlier, tmp_path):

@@ -72,5 +72,6 @@ def test_rows_that_are_no_probabilities_are_refused(tmp_path, wrong):
     (name,) = (name for name, value in tensors.items() if value.shape == (60, 8))
     tensors[name][3, 0] = wrong
     save_file(tensors, part, metadata)
+    runs.reseal(part)
     with pytest.raises(RunError, match="rows 0 to 59 contain invalid probabilities; do not use these labels"):
         read(run)

@@ -1,11 +1,13 @@
 """Labels somebody made sure of: they replace the given ones, never move, and dropped rows are left out."""
 
+import contextlib
 import csv
 
 import pytest
 import torch
 
 from pencil.cli.settings import train_config
+from pencil.data import as_text, shown
 from pencil.errors import DataError
 from pencil.kinds import TrustedLabels
 from pencil.review import Review
@@ -31,7 +33,7 @@ def examples(make_config):
 
 def test_labels_by_id_replace_the_given_ones_and_are_trusted(examples, tmp_path):
     file = write(tmp_path / "sure.csv", ["id", "label"], ["row 7", "żółć"], ["row 3", "cow, small"])
-    sure = with_trusted(examples, TrustedLabels(path=file))
+    sure, _ = with_trusted(examples, TrustedLabels(path=file))
     assert len(sure) == len(examples)
     assert [sure.labels.hard[row].item() for row in (7, 3)] == [1, 2]
     assert sure.labels.trusted.nonzero()[:, 0].tolist() == [3, 7]
@@ -49,7 +51,7 @@ def test_the_table_of_a_reviewed_run_counts_where_somebody_decided(examples, tmp
         ["row 1", "cat", "żółć", "0.9", "relabel", ""],
         ["row 2", "cat", "cat", "0.3", "drop", "dropped"],
     )
-    sure = with_trusted(examples, TrustedLabels(path=file))
+    sure, _ = with_trusted(examples, TrustedLabels(path=file))
     assert len(sure) == len(examples) - 1
     assert "row 2" not in list(sure.ids)
     assert sure.labels.trusted.nonzero()[:, 0].tolist() == [0]
@@ -194,23 +196,32 @@ def prepared(data, directory):
     return prepare_examples(config.data, 0).train
 
 
-def test_decisions_below_a_row_that_was_removed_are_not_given_to_its_neighbours(texts, tmp_path):
-    data = numbered(tmp_path / "texts.csv", [row for row in range(24) if row != 10])
-    with pytest.warns(
-        UserWarning, match="1 of the 2 decisions on .* are left out, .*other content now; decide"
-    ):
-        train_rows = prepared(data, texts)
-    assert "2" not in list(train_rows.ids)
-    assert len(train_rows) == 22
-    assert train_rows.labels.trusted is None or not train_rows.labels.trusted.any()
+def text_of(examples, row):
+    return as_text(shown(examples.inputs, row))
 
 
-def test_no_decision_is_fixed_on_a_neighbour_if_the_first_row_was_removed(texts, tmp_path):
-    with pytest.warns(UserWarning, match="2 of the 2 decisions"):
-        assert len(prepared(numbered(tmp_path / "texts.csv", range(1, 24)), texts)) == 23
+@pytest.mark.parametrize("removed", [0, 2, 10, 20, 23])
+def test_decisions_follow_their_rows_where_ids_are_row_numbers(texts, tmp_path, removed):
+    left = [row for row in range(24) if row != removed]
+    with pytest.warns(UserWarning, match="1 of the 2") if removed in (2, 20) else contextlib.nullcontext():
+        rows = prepared(numbered(tmp_path / "texts.csv", left), texts)
+    sure = [] if rows.labels.trusted is None else rows.labels.trusted.nonzero()[:, 0].tolist()
+    assert [text_of(rows, row) for row in sure] == [text for text in ["the cat number 20"] if removed != 20]
+    assert "the cat number 2" not in [text_of(rows, row) for row in range(len(rows))]
 
 
-def test_ids_alone_count_where_the_run_had_other_inputs(texts, tmp_path):
-    train_rows = prepared(numbered(tmp_path / "texts.csv", range(24), begin="a"), texts)
-    assert len(train_rows) == 23
-    assert [train_rows.ids[row] for row in train_rows.labels.trusted.nonzero()[:, 0]] == ["20"]
+def test_row_numbers_attach_nothing_where_all_contents_changed(texts, tmp_path):
+    with pytest.warns(UserWarning, match="2 of the 2"):
+        rows = prepared(numbered(tmp_path / "texts.csv", range(24), begin="a"), texts)
+    assert len(rows) == 24
+    assert rows.labels.trusted is None or not rows.labels.trusted.any()
+
+
+def test_a_decision_for_a_class_that_is_gone_is_left_out(texts, tmp_path):
+    """Also where rows were decided that are gone with it: nothing is refused because of what does not matter."""
+    rows = [[f"the cat number {row}", "cat" if row % 4 else "dog"] for row in range(0, 24, 2)]
+    data = write(tmp_path / "texts.csv", ["text", "label"], *rows)
+    with pytest.warns(UserWarning, match="cow"):
+        found = prepared(data, texts)
+    assert len(found) == len(rows) - 1
+    assert not found.labels.trusted.any()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import warnings
 from pathlib import Path
@@ -15,11 +14,11 @@ from pencil.bench import ranking
 from pencil.bench.ranking import expected_calibration_error, ranked
 from pencil.config import RunConfig
 from pencil.data import Examples
-from pencil.durable import write_text
 from pencil.embed import open_encoder
 from pencil.engine import predictions, read_metrics
 from pencil.errors import RunError
 from pencil.results import POSTERIOR, VERDICTS, describe_environment, read_json
+from pencil.results.files import write_record
 from pencil.results.model import EXPERT
 from pencil.run import LabelTable, RunDirectory, Trust, code_in, evaluate, own_examples, resume, train
 from pencil.run.build import build_runtime
@@ -63,7 +62,7 @@ def _measured(config: RunConfig, folder: Path) -> dict[str, Any]:
             raise RunError(f"{folder} was stopped; run the grid again to continue it")
         measures = measure(directory, trusted)
     measures["warnings"] = sorted({str(warning.message) for warning in caught})
-    write_text(folder / MEASURES, json.dumps(measures) + "\n")
+    write_record(folder / MEASURES, measures)
     return measures
 
 

@@ -79,7 +79,7 @@ def _joined_table(data: str | None, start: Path, settings: tuple[str, ...]) -> d
     table["data"] = section.model_dump(mode="json", exclude_none=True)
     if has_decisions(start):
         table["data"]["trusted"] = {"path": str(start)}
-    table["start"] = {**table["start"], "run": str(start)}
+    table["start"] = {**table["start"], "run": str(start), "run_id": None}
     few = FEW_EPOCHS if _has_few_new_rows(section, directory) else {}
     for phase in table["phases"]:
         warm = phase["name"] == "backbone" and len(table["phases"]) > 1

@@ -21,6 +21,7 @@ from pencil.cli.report import report
 from pencil.cli.review import review
 from pencil.cli.training import resume, train
 from pencil.cli.using import evaluate, labels, noise, predict
+from pencil.cli.verify import verify
 from pencil.errors import NotFiniteError, PencilError
 from pencil.machine import fault_of
 from pencil.places import allowing
@@ -41,7 +42,7 @@ def cli(context: click.Context, allow: tuple[str, ...]) -> None:
 
 
 for command in (
-    *(train, resume, evaluate, predict, labels, report, review, audit),
+    *(train, resume, evaluate, predict, labels, report, review, audit, verify),
     *(embed, export, trusted, index, noise, plan, presets, bench),
 ):
     cli.add_command(command)

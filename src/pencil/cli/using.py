@@ -137,14 +137,18 @@ def labels(
     """
     from pencil.results import neighbour_counts, write_labels
     from pencil.run import RunDirectory, check_apart, judged_labels, labels_since
+    from pencil.run.provenance import source_of, write_source
 
     directory = RunDirectory.open(run)
+    directory.require_finished()
+    source = source_of(directory)
     if since is None:
         chunks, names = judged_labels(directory, max_false_relabels)
     else:
         chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels)
     check_apart("--out", out, directory.data)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
+    write_source(out, source)
     _wrote(out, count, json_, **neighbour_counts(directory.path))
 
 

@@ -120,6 +120,9 @@ class Start(Section):
         default=None,
         description="a finished run: known rows start from its labels, and the network from its weights",
     )
+    run_id: str | None = Field(
+        default=None, description="the id of that run; another run in its place is refused"
+    )
 
 
 class RunConfig(Section):

@@ -19,6 +19,7 @@ from pencil.export.label_studio import Shown
 from pencil.kinds import DataSection, TableData, kind_of
 from pencil.results import LabelRow, label_rows, writing
 from pencil.run import ChangedDataError, RunDirectory, check_apart, judged_labels, rows_to_show
+from pencil.run.provenance import source_of, write_source
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,11 @@ def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions
             option = name.removesuffix("s") if name == "verdicts" else name
             raise ConfigError(f"--{option}: not supported for {tool}; leave it out")
     check_apart("--out", out, directory.data)
-    return write(directory, out, options)
+    directory.require_finished()
+    source = source_of(directory)
+    exported = write(directory, out, options)
+    write_source(exported.files[0], source)
+    return exported
 
 
 def _label_studio(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:

@@ -64,6 +64,12 @@ class TrustedLabels(Section):
         ge=0,
         description="of a reviewed run: the last entry of its history to use; None: the newest when training begins",
     )
+    run_id: str | None = Field(
+        default=None, description="the id of that run; another run in its place is refused"
+    )
+    digest: str | None = Field(
+        default=None, description="of its history up to the entry; another one is refused"
+    )
 
 
 class DataSection(Section):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pencil.durable import write_text
 from pencil.estimates import Recalibration
-from pencil.results.files import damaged, read_record
+from pencil.results.files import damaged, read_record, write_record
 
 AUDITED = "audit.json"
 REMEDY = (
@@ -32,7 +30,7 @@ class Audited:
 
 def write_audited(folder: Path, audited: Audited) -> None:
     """Write the correction of the run in this folder."""
-    write_text(folder / AUDITED, json.dumps(asdict(audited), indent=2) + "\n")
+    write_record(folder / AUDITED, asdict(audited), indent=2)
 
 
 def read_recalibration(folder: Path) -> Recalibration | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,9 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from pencil.durable import write_text
 from pencil.estimates import Alarm, Interval, NoiseEstimate
-from pencil.results.files import damaged, read_record
+from pencil.results.files import damaged, read_record, write_record
 
 ESTIMATES = "estimates.json"
 MOST_PAIRS = 2000
@@ -78,7 +76,7 @@ class Estimates:
 
 def write_estimates(folder: Path, estimates: Estimates) -> None:
     """Write the file; it marks the posterior of the run as complete."""
-    write_text(folder / ESTIMATES, json.dumps(asdict(estimates)) + "\n")
+    write_record(folder / ESTIMATES, asdict(estimates))
 
 
 def read_estimates(folder: Path, num_classes: int) -> Estimates:

@@ -1,21 +1,23 @@
-"""Reading and writing the files of a run: atomic writes, and read errors that include a remedy."""
+"""Reading and writing the files of a run: whole or not at all, sealed, with read errors that include a remedy."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pencil.durable import make_folder, replacing
+from pencil.durable import make_folder, replacing, write_text
 from pencil.errors import ConfigError, RunError
+from pencil.identity import SEAL, empty_seal, run_id, seal_file, seal_problem, sealed_json
 from pencil.reading import JSON_BYTES, open_plain, parse_json, read_bytes
 
 MOST_WORDS = 300  # characters of a problem, since it may quote the file
@@ -42,22 +44,41 @@ def writing(path: Path, *endings: str, option: str = "--out") -> Iterator[Path]:
         ) from error
 
 
+def write_record(path: Path, values: Mapping[str, Any], **options: Any) -> None:
+    """Write a JSON object into a run, sealed; ``options`` are those of ``json.dumps``."""
+    owner = run_id(path.parent)
+    write_text(
+        path, json.dumps(values, **options) + "\n" if owner is None else sealed_json(values, owner, **options)
+    )
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], owner: str | None) -> None:
+    """Write a safetensors file, sealed for the run with this id."""
+    with replacing(path) as partial:
+        whole = {name: value.contiguous() for name, value in tensors.items()}
+        save_file(whole, partial, None if owner is None else {SEAL: empty_seal(owner)})
+        if owner is not None:
+            seal_file(partial)
+
+
 def read_json(path: Path, form: Any = dict[str, Any], *, remedy: str | None = None) -> dict[str, Any]:
     """Read a JSON object from a run's file, validated against a pydantic-compatible type."""
     read_record(path, form, remedy=remedy)
     values: dict[str, Any] = parse_json(path.read_bytes(), source=path, error=RunError)
-    return values
+    return {name: value for name, value in values.items() if name != SEAL}
 
 
 def read_record(path: Path, form: Any, *, remedy: str | None = None) -> Any:
     """Read a JSON file of a run as an instance of the given type."""
     try:
         content = read_bytes(path, limit=JSON_BYTES, error=RunError)
-        return _checker(form).validate_json(content, strict=True)
+        found = _checker(form).validate_json(content, strict=True)
     except RunError as error:
         raise damaged(path, error, remedy) from error
     except ValidationError as error:
         raise damaged(path, _first_mistake(error), remedy) from error
+    check_whole(path, run_id(path.parent), remedy)
+    return found
 
 
 @cache
@@ -75,9 +96,18 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file of a finished run."""
     check_plain(path)
     try:
-        return load_file(path)
+        found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise damaged(path, error) from error
+    check_whole(path, run_id(path.parent))
+    return found
+
+
+def check_whole(path: Path, owner: str | None, remedy: str | None = None) -> None:
+    """Check that a file is what was written for the run with this id."""
+    problem = seal_problem(path, owner)
+    if problem is not None:
+        raise damaged(path, problem, remedy)
 
 
 def check_plain(path: Path) -> None:

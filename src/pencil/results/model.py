@@ -5,19 +5,17 @@ Inference does not require this package: ``model.safetensors`` is the module's `
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pencil.durable import replacing, write_text
 from pencil.errors import RunError
-from pencil.results.files import damaged, read_record, read_tensors
+from pencil.identity import run_id
+from pencil.results.files import damaged, read_record, read_tensors, write_record, write_tensors
 
 WEIGHTS = "model.safetensors"
 CARD = "model.json"
@@ -55,9 +53,8 @@ def save_model(folder: Path, state: Mapping[str, Any], card: ModelCard) -> None:
     weights = {
         name: value.cpu().contiguous().clone() for name, value in state.items() if isinstance(value, Tensor)
     }
-    with replacing(folder / WEIGHTS) as partial:
-        save_file(weights, partial)
-    write_text(folder / CARD, json.dumps(asdict(card), indent=2, ensure_ascii=False) + "\n")
+    write_tensors(folder / WEIGHTS, weights, run_id(folder))
+    write_record(folder / CARD, asdict(card), indent=2, ensure_ascii=False)
 
 
 def read_card(folder: Path) -> ModelCard:
@@ -94,8 +91,7 @@ def _normalizes(mean: tuple[float, ...], std: tuple[float, ...], channels: int) 
 
 def save_expert(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write the tensors of a second expert; see ``pencil.models.expert``."""
-    with replacing(folder / EXPERT) as partial:
-        save_file({name: value.contiguous().clone() for name, value in tensors.items()}, partial)
+    write_tensors(folder / EXPERT, {name: value.clone() for name, value in tensors.items()}, run_id(folder))
 
 
 def read_expert(folder: Path, card: ModelCard) -> dict[str, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pencil.durable import replacing, write_text
-from pencil.results.files import damaged, read_record, read_tensors
+from pencil.identity import run_id
+from pencil.results.files import damaged, read_record, read_tensors, write_record, write_tensors
 
 NEIGHBOURS, ARRAYS = "neighbours.json", "neighbours.safetensors"
 TRAIN = "train"
@@ -94,9 +92,9 @@ def write_neighbours(folder: Path, found: NearRows) -> None:
     """Write both files; the counts come last and mark the arrays as complete."""
     (folder / NEIGHBOURS).unlink(missing_ok=True)
     arrays = {f"groups/{split}": each.int() for split, each in found.groups.items() if len(each)}
-    with replacing(folder / ARRAYS) as partial:
-        save_file(arrays | {"outlier": found.outlier.float(), "differing": found.differing}, partial)
-    write_text(folder / NEIGHBOURS, json.dumps(asdict(found.counts), indent=2) + "\n")
+    arrays |= {"outlier": found.outlier.float(), "differing": found.differing}
+    write_tensors(folder / ARRAYS, arrays, run_id(folder))
+    write_record(folder / NEIGHBOURS, asdict(found.counts), indent=2)
 
 
 def neighbour_counts(folder: Path) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 A part is a safetensors file of at most ``PIECE`` rows of one rank, in ascending order: ``row`` indices, ``given``
 labels, ``trusted`` if some labels are, ``content`` keys if they are known, the learned ``rows/...`` in the store's
-format, and the rows' ids as text.
+format, and the rows' ids as text. Parts are sealed (``pencil.identity``).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pencil.durable import make_folder, sync
 from pencil.errors import RunError
-from pencil.results.files import check_plain, damaged
+from pencil.identity import run_id
+from pencil.results.files import check_plain, check_whole, damaged, write_tensors
 from pencil.stores import GivenLabels
 
 LABELS = "labels"
@@ -76,9 +76,7 @@ def save_labels(
         part = _part(indices, given, rows, ids, order)
         if content is not None:
             part["content"] = content[order]
-        file = place / f"{rank:05d}-{index:05d}.safetensors"
-        save_file(part, file)
-        sync(file)
+        write_tensors(place / f"{rank:05d}-{index:05d}.safetensors", part, run_id(folder))
     sync(place)
 
 
@@ -201,9 +199,15 @@ class _Part:
         ends = self._tensors["id_ends"]
         begin = int(ends[span[0] - 1]) if span[0] else 0
         wanted = dict.fromkeys(self._names, slice(*span)) | {"ids": slice(begin, int(ends[span[1] - 1]))}
-        piece = self._read(wanted)
+        piece = self._read(wanted, self._whole)
         self._check_given(piece["given"])
         yield piece | {"id_ends": ends[slice(*span)] - begin}
+
+    @cached_property
+    def _whole(self) -> Path:
+        """The file; its seal is checked once, before the first rows are read."""
+        check_whole(self.path, run_id(self.path.parents[1]))
+        return self.path
 
     @property
     def _names(self) -> list[str]:
@@ -225,18 +229,18 @@ class _Part:
     @cached_property
     def _forms(self) -> dict[str, _Form]:
         """Type and shape of every tensor."""
-        with self._opened() as file:
+        with self._opened(self.path) as file:
             found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             return {name: _Form(part.get_dtype(), tuple(part.get_shape())) for name, part in found.items()}
 
-    def _read(self, wanted: Mapping[str, slice]) -> dict[str, Tensor]:
-        with self._opened() as file:
+    def _read(self, wanted: Mapping[str, slice], path: Path | None = None) -> dict[str, Tensor]:
+        with self._opened(path or self.path) as file:
             return {name: file.get_slice(name)[part] for name, part in wanted.items()}
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _opened(self, path: Path) -> Iterator[Any]:
         try:
-            with safe_open(self.path, "pt") as file:
+            with safe_open(path, "pt") as file:
                 yield file
         except (OSError, SafetensorError) as error:
             raise self._damaged(error) from error

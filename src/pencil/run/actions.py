@@ -72,8 +72,10 @@ def train(
         check_renewals(config, training)
         training.policy = policy or training.policy
         warn_of_fixed_plan(config, training)
-        fingerprint = data_fingerprint(prepared) if runtime.is_main else {}
-        alone = _alone(directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint))
+        fingerprint, verified = data_fingerprint(prepared) if runtime.is_main else {}, prepared.verified
+        alone = _alone(
+            directory, runtime, lambda: RunDirectory.create(directory.path, config, fingerprint, verified)
+        )
         with alone, _faults_explained(directory):
             return _carry_on(config, directory, prepared, training, listeners)
 
@@ -99,12 +101,15 @@ def resume(
     """
     directory = RunDirectory.open(out)
     if directory.is_finished:
+        if os.environ.get("RANK", "0") == "0":
+            with locked(directory.path):
+                directory.convert()
         return directory
     config = directory.config
     check_code(code_in(config), trust_code, source=out)
     with (
         _ranks(config, directory, resumes=True) as runtime,
-        _alone(directory, runtime),
+        _alone(directory, runtime, directory.convert),
         _faults_explained(directory),
     ):
         report = _reports("check", runtime, listeners)

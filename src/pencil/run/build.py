@@ -76,7 +76,7 @@ def build_training(
     sampler = build_sampler(config, order, runtime)
     preparation = build_preparation(config, prepared.train, runtime)
     network = build_network(config, prepared.train, preparation, runtime, make)
-    earlier = earlier_run(config.start.run) if begins and config.start.run is not None else None
+    earlier = earlier_run(config.start) if begins and config.start.run is not None else None
     if earlier is not None:
         start_network(network, earlier, prepared.train.class_names)
     model = runtime.network(network)

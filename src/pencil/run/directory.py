@@ -1,6 +1,8 @@
 """A run directory and its files.
 
+run.json            the id of the run, and the format of its files
 config.toml         all settings of the run
+trusted.json        the verified labels it was trained with, if any
 data.json           the fingerprint of the data
 rows.jsonl          the rows, if they came from memory, such as a data frame
 environment.json    versions, machine and command
@@ -14,11 +16,12 @@ neighbours.json     near-identical rows and outliers: how many; neighbours.safet
 summary.json        the result, written last
 review.sqlite       review decisions, if pencil review was used
 audit.jsonl         the draws and answers of pencil audit; audit.json the correction that follows from them
+
+docs/format.md describes them, and what each holds about the run it belongs to.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from dataclasses import dataclass
@@ -30,12 +33,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from pencil.config import RunConfig
 from pencil.durable import make_folder, write_text
 from pencil.errors import ConfigError, RunError
-from pencil.kinds import DataSection
+from pencil.identity import SEAL, new_id, run_id, sealed_json, write_identity
+from pencil.kinds import DataSection, TrustedLabels
+from pencil.reading import parse_json
 from pencil.results import describe_environment, read_json
+from pencil.results.files import read_tensors, write_record, write_tensors
 from pencil.run.resolve import resolves_to
+from pencil.run.trusted import DATA, TRUSTED, Verified, earlier_labels, write_trusted
 
-DATA = "data.json"
 ROWS = "rows.jsonl"
+FOLDERS = ("labels", "posterior", "start", "calibrated-", "checkpoints")
 JOB = "TORCHELASTIC_RUN_ID"  # torchrun's name of a job, unchanged by restarts
 NO_NAME = "none"  # torchrun's name for jobs on several hosts without --rdzv_id
 
@@ -100,29 +107,56 @@ class RunDirectory:
         return directory
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, fingerprint: dict[str, Any] | None = None) -> RunDirectory:
-        """Create the folder of a new run.
+    def create(
+        cls,
+        path: Path,
+        config: RunConfig,
+        fingerprint: dict[str, Any] | None = None,
+        verified: Verified | None = None,
+    ) -> RunDirectory:
+        """Create the folder of a new run, which gets an id.
 
         Raises:
             RunError: The folder already contains a run, or cannot be written.
         """
         directory = cls.vacant(path)
         try:
-            directory._write_settings(config, fingerprint)
+            directory._write_settings(config, fingerprint, verified)
         except OSError as error:
             raise RunError(
                 f"--out {path}: cannot be written ({error.strerror or error}); choose another place"
             ) from error
         return directory
 
-    def _write_settings(self, config: RunConfig, fingerprint: dict[str, Any] | None) -> None:
+    def _write_settings(
+        self, config: RunConfig, fingerprint: dict[str, Any] | None, verified: Verified | None
+    ) -> None:
         path = self.path
         make_folder(path)
+        write_identity(path)
         if fingerprint is not None:
-            write_text(path / DATA, json.dumps(fingerprint, indent=2) + "\n")
+            write_record(path / DATA, fingerprint, indent=2)
+        if verified is not None:
+            write_trusted(path, verified)
         environment = describe_environment() | {"job": os.environ.get(JOB)}
-        write_text(path / "environment.json", json.dumps(environment, indent=2) + "\n")
+        write_record(path / "environment.json", environment, indent=2)
         write_text(path / "config.toml", config.toml())  # last: a folder with this file counts as a run
+
+    def convert(self) -> None:
+        """Give a run from before there were ids one, keep the verified labels it names, and seal what it holds."""
+        if run_id(self.path) is not None:
+            return
+        owner = new_id()
+        if not (self.path / TRUSTED).exists() and (verified := earlier_labels(self.path)).labels:
+            write_trusted(self.path, verified)
+        for file in (file for place in own_folders(self.path) for file in place.iterdir()):
+            if file.suffix == ".json":
+                values = parse_json(file.read_bytes(), source=file, error=RunError)
+                rest = {name: value for name, value in values.items() if name != SEAL}
+                write_text(file, sealed_json(rest, owner, indent=2))
+            elif file.suffix == ".safetensors":
+                write_tensors(file, read_tensors(file), owner)
+        write_identity(self.path, owner)  # last: until then the run counts as one from before
 
     def was_begun_by_this_job(self, config: RunConfig) -> bool:
         """Whether torchrun restarted its workers and they began this run with these settings."""
@@ -146,12 +180,14 @@ class RunDirectory:
         """Open an existing run.
 
         Raises:
-            RunError: The folder contains no run.
+            RunError: The folder contains no run, one with links in it, or one of a newer version.
         """
         if not (path / "config.toml").is_file():
             raise RunError(
                 f"{path} is not a run (config.toml is missing); give a folder written by pencil train"
             )
+        refuse_links(path)
+        run_id(path)
         return cls(path)
 
     @property
@@ -165,14 +201,18 @@ class RunDirectory:
 
     @property
     def data(self) -> DataSection:
-        """The settings of the run's data; rows that are kept in the folder move with it.
+        """The settings of the run's data; rows and verified labels that are kept in the folder move with it.
 
         They are the run's own even if its old place has rows too, which may be those of a later run.
         """
-        data, here = self.config.data, (self.path / ROWS).absolute()
-        if Path(data.path).name != ROWS or not here.is_file():
-            return data
-        return data.model_copy(update={"path": str(here)})
+        data = self.config.data
+        kept: dict[str, Any] = {}
+        rows, verified = (self.path / ROWS).absolute(), (self.path / TRUSTED).absolute()
+        if Path(data.path).name == ROWS and rows.is_file():
+            kept["path"] = str(rows)
+        if data.trusted is not None and verified.is_file():
+            kept["trusted"] = TrustedLabels(path=str(verified))
+        return data.model_copy(update=kept)
 
     @property
     def fingerprint(self) -> dict[str, Any] | None:
@@ -210,7 +250,8 @@ class RunDirectory:
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, machine and command at the start of the run, for information only."""
-        return read_json(self.path / "environment.json", _Environment, remedy="restore it, or put {} into it")
+        file = self.path / "environment.json"
+        return read_json(file, _Environment, remedy="restore or remove it") if file.exists() else {}
 
     @property
     def is_finished(self) -> bool:
@@ -233,4 +274,24 @@ class RunDirectory:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write the result, which marks the run as finished."""
-        write_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+        write_record(self.path / "summary.json", summary, indent=2)
+
+
+def own_folders(folder: Path) -> list[Path]:
+    """A run's folder and those in it that hold its files; others, such as a tracker's, are not the run's own."""
+    return [
+        folder,
+        *(each for each in sorted(folder.iterdir()) if each.name.startswith(FOLDERS) and each.is_dir()),
+    ]
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a run with links among its files: a stranger's run could have others overwritten or removed by them.
+
+    Raises:
+        RunError: A file or folder is a link.
+    """
+    for place in own_folders(folder):
+        link = next((each for each in place.iterdir() if each.is_symlink()), None)
+        if link is not None:
+            raise RunError(f"{link}: is a link; replace it with what it points to, or remove it")

@@ -13,23 +13,30 @@ import torch
 from torch import Tensor, nn
 
 from pencil.config.methods import OwnMethod
-from pencil.data import Examples, known_keys
+from pencil.config.schema import Start
+from pencil.data import NEW, Examples, has_own_ids, known_keys, match_rows
 from pencil.embed.finetune import NAME as FINETUNED
 from pencil.embed.finetune import Finetuned
 from pencil.engine import LabelLearner
+from pencil.errors import RunError
+from pencil.identity import run_id
 from pencil.results import ModelCard, SavedLabels, read_card
 from pencil.results.files import read_tensors
 from pencil.results.model import WEIGHTS
 from pencil.run.directory import RunDirectory
+from pencil.run.trusted import own_ids_of
 from pencil.stores import rows_at_once
 
-NEW = -1
 
-
-def earlier_run(run: str) -> RunDirectory:
+def earlier_run(start: Start) -> RunDirectory:
     """The finished run to start from."""
-    directory = RunDirectory.open(Path(run).expanduser())
+    directory = RunDirectory.open(Path(str(start.run)).expanduser())
     directory.require_finished()
+    if start.run_id not in (None, run_id(directory.path)):
+        raise RunError(
+            f"start.run: {directory.path} is another run than the one to start from; restore it, or name the run to "
+            "start from now: pencil train DATA --from RUN"
+        )
     return directory
 
 
@@ -99,7 +106,7 @@ def start_labels(learner: LabelLearner, train: Examples, earlier: RunDirectory) 
     """
     names, method = read_card(earlier.path).class_names, earlier.config.method
     saved = SavedLabels(earlier.path, len(names))
-    known = _known_rows(train, saved)
+    known = _known_rows(train, earlier.path, saved)
     if isinstance(method, OwnMethod) or method.name != learner.method.name:
         return int((known != NEW).sum())
     free = known if learner.given.trusted is None else known.masked_fill(learner.given.trusted, NEW)
@@ -129,15 +136,12 @@ def _copy(
             into[places, ours] = theirs[:, column]
 
 
-def _known_rows(train: Examples, saved: SavedLabels) -> Tensor:
+def _known_rows(train: Examples, earlier: Path, saved: SavedLabels) -> Tensor:
     """The row (N,) of the earlier run that each row is; ``NEW`` for others."""
-    ids: dict[str, int] = {}
-    keys: list[Tensor] = []
-    for chunk in saved.chunks(rows_at_once(1)):
-        ids.update((name, chunk.first + place) for place, name in enumerate(chunk.ids))
-        keys += [] if chunk.content is None else [chunk.content]
-    found = torch.tensor([ids.get(train.ids[row], NEW) for row in range(len(train))])
-    ours = known_keys(train.inputs) if keys else None
-    if ours is not None:
-        found[(found != NEW) & (torch.cat(keys)[found] != ours)] = NEW
-    return found
+    chunks = list(saved.chunks(rows_at_once(1)))
+    ids = [name for chunk in chunks for name in chunk.ids]
+    keys = [chunk.content for chunk in chunks if chunk.content is not None]
+    numbered = all(name == str(row) for row, name in enumerate(ids))
+    own = has_own_ids(train.ids) and own_ids_of(earlier, guess=not numbered)
+    ours, theirs = known_keys(train.inputs) if keys else None, torch.cat(keys) if keys else None
+    return match_rows(train.ids, ids, keys=ours, known_keys=theirs, own=own)

@@ -12,8 +12,9 @@ from pencil.data.fingerprint import differences, fingerprint, labels_mark
 from pencil.errors import RunError
 from pencil.kinds import DataSection
 from pencil.run.code import Trust, check_code, code_of_data, code_of_rows
-from pencil.run.directory import DATA, RunDirectory
+from pencil.run.directory import RunDirectory
 from pencil.run.sources import Prepared, prepare_examples
+from pencil.run.trusted import DATA
 
 SPLITS = ("train", "validation", "test")
 LABELS = "labels_to_learn"

@@ -1,7 +1,8 @@
 """Resolve settings that depend on the machine or the time, once, when a run begins.
 
     store = "auto"       depends on the main rank's free memory
-    data.trusted.entry   the newest entry of the review
+    data.trusted.entry   the newest entry of the review; run_id and digest identify what is read
+    start.run_id         the id of the earlier run
     data.encoding        how columns of a table become features, which depends on the training rows
 
 The resolved settings are stored with the run and used whenever it continues.
@@ -10,6 +11,7 @@ The resolved settings are stored with the run and used whenever it continues.
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -19,10 +21,11 @@ from pencil.data import Examples, Inputs
 from pencil.data.checking import Progress
 from pencil.data.extents import SIZES, sampled_extents, typical_side
 from pencil.engine import Runtime
-from pencil.kinds import DataSection, kind_of
+from pencil.identity import run_id
+from pencil.kinds import DataSection, TrustedLabels, kind_of
 from pencil.run.method import load_method
 from pencil.run.sources import Prepared, prepare_examples, resolve_data, warn_of_few_rows
-from pencil.run.trusted import is_run, newest_entry
+from pencil.run.trusted import is_run, newest_entry, resolved_trusted
 from pencil.stores import USUAL_K, choose_store, free_memory
 
 SHRUNK = 2  # times the size, from which images are shrunk with a warning
@@ -38,7 +41,7 @@ def resolve(
         runtime: The ranks; the main rank decides for all.
         progress: Called with the rows checked so far and all rows, see ``prepare_examples``.
     """
-    config = _with_entry(config, runtime)
+    config = _with_identities(config, runtime)
     config = config.model_copy(update={"data": resolve_data(config.data)})
     prepared = prepare_examples(config.data, config.seed, progress)
     if runtime.is_main:
@@ -66,25 +69,34 @@ def resolves_to(config: RunConfig, kept: RunConfig) -> bool:
     """Whether ``kept`` is a possible result of ``resolve(config)``, on any machine at any time."""
     if config.store == "auto":
         config = config.model_copy(update={"store": kept.store})
-    trusted = config.data.trusted
-    if trusted is not None and trusted.entry is None and kept.data.trusted is not None:
-        config = _at_entry(config, kept.data.trusted.entry)
+    trusted, used = config.data.trusted, kept.data.trusted
+    if trusted is not None and trusted.entry is None and used is not None:
+        config = _with_trusted(
+            config, trusted.model_copy(update=used.model_dump(include={"entry", "run_id", "digest"}))
+        )
+    if config.start.run is not None and config.start.run_id is None:
+        config = _with_start(config, kept.start.run_id)
     known = {name: getattr(kept.data, name, None) for name in kind_of(config.data).resolved}
     config = config.model_copy(update={"data": config.data.model_copy(update=known)})
     return kept == config
 
 
-def _with_entry(config: RunConfig, runtime: Runtime) -> RunConfig:
-    trusted = config.data.trusted
+def _with_identities(config: RunConfig, runtime: Runtime) -> RunConfig:
+    trusted, run = config.data.trusted, config.start.run
+    if run is not None and config.start.run_id is None:
+        config = _with_start(config, run_id(Path(run).expanduser()))
     if trusted is None or trusted.entry is not None or not is_run(trusted):
         return config
-    return _at_entry(config, int(_from_main(newest_entry(trusted) if runtime.is_main else 0, runtime)))
+    entry = int(_from_main(newest_entry(trusted) if runtime.is_main else 0, runtime))
+    return _with_trusted(config, resolved_trusted(trusted, entry))
 
 
-def _at_entry(config: RunConfig, entry: int | None) -> RunConfig:
-    assert config.data.trusted is not None
-    trusted = config.data.trusted.model_copy(update={"entry": entry})
+def _with_trusted(config: RunConfig, trusted: TrustedLabels) -> RunConfig:
     return config.model_copy(update={"data": config.data.model_copy(update={"trusted": trusted})})
+
+
+def _with_start(config: RunConfig, owner: str | None) -> RunConfig:
+    return config.model_copy(update={"start": config.start.model_copy(update={"run_id": owner})})
 
 
 def _with_store(config: RunConfig, train: Examples, runtime: Runtime) -> RunConfig:

@@ -22,7 +22,7 @@ from pencil.data.checking import Progress, leave_out_unreadable_alone
 from pencil.errors import ConfigError, DataError
 from pencil.kinds import DataSection, LabelFile, kind_of
 from pencil.run.noise import noisy_labels
-from pencil.run.trusted import with_trusted
+from pencil.run.trusted import Verified, with_trusted
 from pencil.stores import GivenLabels
 
 # Parts of a run that draw random numbers of their own, so that changing one leaves the others alone.
@@ -37,7 +37,7 @@ class Prepared:
 
     Validation rows carry given (noisy) labels, as in the paper, unless the source holds out examples of its own.
     ``source`` is the data as its files have it. ``encoder`` is the mark of the encoder whose features replaced the
-    inputs, see ``data.embed``.
+    inputs, see ``data.embed``. ``verified`` are the labels of ``data.trusted``.
     """
 
     train: Examples
@@ -45,6 +45,7 @@ class Prepared:
     test: Examples | None
     source: Splits
     encoder: str | None = None
+    verified: Verified | None = None
 
     @property
     def skipped(self) -> Mapping[str, int]:
@@ -76,7 +77,8 @@ def prepare_examples(data: DataSection, seed: int, progress: Progress = lambda *
             train, labels=GivenLabels.of(_truth(train, data), train.num_classes, train.labels.trusted)
         )
     if not data.validation:
-        return Prepared(_to_learn(train, data), splits.validation, splits.test, splits)
+        learned, verified = _to_learn(train, data)
+        return Prepared(learned, splits.validation, splits.test, splits, verified=verified)
     order = _shuffled(len(train), mixed_seed(seed, VALIDATION))
     held = round(len(train) * data.validation)
     if held == 0 or held == len(train):
@@ -85,7 +87,8 @@ def prepare_examples(data: DataSection, seed: int, progress: Progress = lambda *
             "set another share, or 0 to hold out nothing"
         )
     kept, out = order[held:].sort().values, order[:held].sort().values
-    return Prepared(_to_learn(train.subset(kept), data), train.subset(out), splits.test, splits)
+    learned, verified = _to_learn(train.subset(kept), data)
+    return Prepared(learned, train.subset(out), splits.test, splits, verified=verified)
 
 
 def _check_classes(train: Examples, data: DataSection) -> None:
@@ -102,10 +105,10 @@ def warn_of_few_rows(train: Examples, path: str) -> None:
         )
 
 
-def _to_learn(train: Examples, data: DataSection) -> Examples:
-    """The rows left to learn from. Trusted labels come last, so that they do not change which rows are drawn."""
+def _to_learn(train: Examples, data: DataSection) -> tuple[Examples, Verified | None]:
+    """The rows left to learn from, and verified labels, which come last: they do not change which rows are drawn."""
     left = _of_ceiling(train, data)
-    return left if data.trusted is None else with_trusted(left, data.trusted)
+    return (left, None) if data.trusted is None else with_trusted(left, data.trusted)
 
 
 def _of_ceiling(train: Examples, data: DataSection) -> Examples:

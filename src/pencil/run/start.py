@@ -43,7 +43,8 @@ class StartOfTraining:
     def __init__(self, config: RunConfig, training: Training, folder: Path | None) -> None:
         self.found: Start | None = None
         self._training, self._folder = training, folder
-        self._wanted, self._earlier = config.start.labels == "prototypes", config.start.run
+        self._wanted = config.start.labels == "prototypes"
+        self._earlier = None if config.start.run is None else config.start
         self._early = 0 if has_vectors(training) else early_epoch(config.phases)
         self._rows: dict[int, StartRows] = {}
         learner = training.learner

@@ -1,39 +1,97 @@
-"""Verified labels: they replace given labels by id and stay fixed."""
+"""Verified labels: they replace given labels, and stay fixed.
+
+They come from a table, or from the decisions on an earlier run and the verified labels that it was itself trained
+with. A run keeps those that it was trained with in its folder (``trusted.json``), so it needs no earlier run again.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from pencil.config import RunConfig
-from pencil.data import Examples, known_keys, read_trusted_file
-from pencil.errors import DataError, did_you_mean
+from pencil.data import NEW, Examples, has_own_ids, known_keys, match_rows, read_trusted_file
+from pencil.errors import DataError, RunError, did_you_mean
+from pencil.identity import run_id
 from pencil.kinds import TrustedLabels
-from pencil.results import Decision, SavedLabels, last_entry, read_card, read_decisions, was_reviewed
+from pencil.reading import MB, parse_json, read_bytes
+from pencil.results import SavedLabels, last_entry, read_card, read_decisions, was_reviewed
+from pencil.results.decisions import reading
+from pencil.results.files import check_whole, damaged, read_json, write_record
 from pencil.stores import GivenLabels, rows_at_once
 
-Keys = Mapping[str, int]
-"""The key of the content of each id, see ``known_keys``."""
+TRUSTED = "trusted.json"
+DATA = "data.json"
+TRUSTED_BYTES = 4096 * MB
+FREE, DROPPED, GONE = -1, -2, -3
+HISTORY = "SELECT entry, round, row, id, version, action, label, undoes FROM history WHERE entry <= ? ORDER BY entry"
 
 
-def with_trusted(train: Examples, trusted: TrustedLabels) -> Examples:
-    """The examples with the trusted labels in place of theirs, locked, and without the rows that were dropped."""
-    labels = _class_numbers(trusted_labels(trusted, _keys(train)), train.class_names, trusted.path)
-    places = _places(train.ids, labels, trusted.path)
-    chosen = {row: label for name, row in places.items() if (label := labels[name]) is not None}
-    indices = torch.tensor(list(chosen), dtype=torch.int64)
-    given = locked(train.labels, indices, torch.tensor(list(chosen.values()), dtype=torch.int64))
-    kept = torch.ones(len(train), dtype=torch.bool)
-    kept[[row for name, row in places.items() if labels[name] is None]] = False
+class VerifiedLabel(NamedTuple):
+    """What a row is: the class by name, None for a row to leave out; ``key`` identifies the content that people saw."""
+
+    id: str
+    label: str | None
+    key: int | None = None
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Verified labels of some rows.
+
+    Attributes:
+        labels: One for each row.
+        own_ids: Whether their ids are the data's own, not row numbers.
+        is_table: Whether a user wrote them, so that a class that does not exist is a mistake.
+    """
+
+    labels: Sequence[VerifiedLabel]
+    own_ids: bool = True
+    is_table: bool = False
+
+
+def with_trusted(train: Examples, trusted: TrustedLabels) -> tuple[Examples, Verified]:
+    """The examples with verified labels in place of theirs, locked, and without the rows that were dropped.
+
+    Also returns the verified labels as the next run may use them.
+    """
+    found, keys = verified_labels(trusted), known_keys(train.inputs)
+    places = _places(train, keys, found, trusted)
+    codes = _codes(train, found, places, trusted.path)
+    kept, rows = codes != DROPPED, (codes >= 0).nonzero()[:, 0]
     if not bool(kept.any()):
         raise DataError(f"data.trusted: {trusted.path} drops every row; there is nothing left to train on")
-    sure = replace(train, labels=given)
-    return sure if bool(kept.all()) else sure.subset(kept.nonzero()[:, 0])
+    sure = replace(train, labels=locked(train.labels, rows, codes[rows]))
+    return sure if bool(kept.all()) else sure.subset(kept.nonzero()[:, 0]), _carried(
+        train, keys, found, places
+    )
+
+
+def _codes(train: Examples, found: Verified, places: Tensor, path: str) -> Tensor:
+    """What each row (N,) is: its verified class, ``DROPPED``, or ``FREE``, also where the data lacks the class now."""
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(train.class_names)}
+    known = [numbers.get(each.label, DROPPED if each.label is None else GONE) for each in found.labels]
+    codes = torch.tensor([*known, FREE])[places]  # NEW is the last place
+    gone = (codes == GONE).nonzero()[:, 0].tolist()
+    labels = sorted({str(found.labels[int(places[row])].label) for row in gone})
+    if gone and found.is_table:
+        raise DataError(
+            f"data.trusted: {path} labels {train.ids[gone[0]]!r} as {labels[0]!r}, which is no class of the data"
+            f"{did_you_mean(labels[0], train.class_names)}"
+        )
+    if gone:
+        _warn(
+            f"{len(gone):,} decisions on {path} are left out: the data has no class {', '.join(labels)} any more"
+        )
+    return codes.masked_fill(codes == GONE, FREE)
 
 
 def locked(given: GivenLabels, indices: Tensor, labels: Tensor) -> GivenLabels:
@@ -47,79 +105,182 @@ def locked(given: GivenLabels, indices: Tensor, labels: Tensor) -> GivenLabels:
     return GivenLabels(values, given.num_classes, trusted)
 
 
-def _keys(train: Examples) -> Keys:
-    """The keys of the rows to train on; empty where every file would have to be read for them."""
-    keys = known_keys(train.inputs)
-    return {} if keys is None else dict(zip(train.ids, keys.tolist(), strict=True))
+def _places(train: Examples, keys: Tensor | None, found: Verified, trusted: TrustedLabels) -> Tensor:
+    """The verified label (N,) of each row; ``NEW`` for the others. Warns of labels that belong to no row."""
+    _check_unique(train.ids, found, trusted.path)
+    own = found.is_table or (has_own_ids(train.ids) and found.own_ids)
+    if keys is None and Path(trusted.path).name == TRUSTED:
+        own = True  # a run that resumes has the same rows: its fingerprint is checked
+    places = torch.full((len(train),), NEW)
+    for has_key in (False, True):
+        chosen = [place for place, each in enumerate(found.labels) if (each.key is not None) == has_key]
+        names = [found.labels[place].id for place in chosen]
+        seen = torch.tensor([found.labels[place].key for place in chosen]) if has_key else None
+        if chosen:
+            at = match_rows(train.ids, names, keys=keys, known_keys=seen, own=own)
+            places = torch.where(at == NEW, places, torch.tensor(chosen)[at])
+    _report_unmatched(train, found, int((places != NEW).sum()), own, trusted.path)
+    return places
 
 
-def trusted_labels(trusted: TrustedLabels, keys: Keys | None = None) -> dict[str, str | None]:
-    """The class name of each id; None where the row was dropped.
+def _check_unique(ids: Sequence[str], found: Verified, path: str) -> None:
+    named = {each.id for each in found.labels}
+    twice = next((name for name, count in Counter(ids).items() if count > 1 and name in named), None)
+    if twice is not None:
+        raise DataError(f"data.trusted: {path} labels {twice!r}, but two rows have that id; make ids unique")
 
-    With the ``keys`` of the rows to train on, decisions on a run are left out where the content of the row differs.
-    """
+
+def _report_unmatched(train: Examples, found: Verified, matched: int, own: bool, path: str) -> None:
+    if matched == len(found.labels):
+        return
+    here = set(train.ids)
+    known = sum(each.id in here for each in found.labels)
+    if own and not known:
+        raise DataError(
+            f"data.trusted: no id of {path} (such as {found.labels[0].id!r}) is among the rows to train on "
+            f"(such as {train.ids[0]!r}); use labels for this data"
+        )
+    if own and known < len(found.labels):
+        _warn(
+            f"{len(found.labels) - known:,} of the {len(found.labels):,} rows of {path} are not among those to train on"
+        )
+    changed = (known if own else len(found.labels)) - matched
+    if changed:
+        _warn(
+            f"{changed:,} of the {len(found.labels):,} decisions on {path} are left out, because no row to train on "
+            "has the id and the content that people saw; decide these rows again, or, if the data has no ids, give it "
+            "an id column that stays when rows are added or removed"
+        )
+
+
+def _carried(train: Examples, keys: Tensor | None, found: Verified, places: Tensor) -> Verified:
+    """The verified labels under the ids and keys that their rows have now; those without a row stay as they were."""
+    matched, own = set(places.tolist()), has_own_ids(train.ids)
+    carried = [
+        found.labels[place]._replace(id=train.ids[row], key=None if keys is None else int(keys[row]))
+        for row, place in enumerate(places.tolist())
+        if place != NEW
+    ]
+    # A row number of before may be another row's now, so only the content says which row it was.
+    left = [
+        each if own else each._replace(id="")
+        for place, each in enumerate(found.labels)
+        if place not in matched
+    ]
+    return Verified([*carried, *left], own)
+
+
+def verified_labels(trusted: TrustedLabels) -> Verified:
+    """The verified labels of a table, of an earlier run, or of the run itself."""
     path = Path(trusted.path).expanduser()
-    return _labels_of_run(path, trusted.entry, keys or {}) if path.is_dir() else read_trusted_file(path)
+    if path.name == TRUSTED:
+        return _kept(path)
+    if path.is_dir():
+        _check_same_run(path, trusted)
+        return _of_run(path, trusted.entry)
+    return Verified([VerifiedLabel(*each) for each in read_trusted_file(path).items()], is_table=True)
 
 
-def _labels_of_run(
-    path: Path, entry: int | None, keys: Keys, later: tuple[Path, ...] = ()
-) -> dict[str, str | None]:
-    """The decisions on a run, after those that the run itself was trained with; ``later`` runs lead to this one."""
+def _check_same_run(path: Path, trusted: TrustedLabels) -> None:
+    remedy = "restore it, or name the run to use now: pencil train DATA --trusted RUN"
+    if trusted.run_id not in (None, run_id(path)):
+        raise DataError(
+            f"data.trusted: {path} is another run than the one whose decisions were used; {remedy}"
+        )
+    if trusted.digest not in (None, history_digest(path, trusted.entry)):
+        raise DataError(f"data.trusted: the decisions on {path} are not those that were used; {remedy}")
+
+
+def _of_run(path: Path, entry: int | None, later: tuple[Path, ...] = ()) -> Verified:
+    """The decisions on a run, after the verified labels that it was trained with; ``later`` runs lead to this one."""
     if path.resolve() in later:
         raise DataError(f"data.trusted: {path} was trained with its own decisions; restore its config.toml")
     if not has_decisions(path):
         raise DataError(f"data.trusted: {path} has no review; review it with: pencil review {path}")
-    earlier, labels = _trusted_by(path), {}
-    if earlier is not None:
-        before = Path(earlier.path).expanduser()
-        labels = (
-            _labels_of_run(before, earlier.entry, keys, (*later, path.resolve()))
-            if before.is_dir()
-            else read_trusted_file(before)
+    before = earlier_labels(path, later)
+    if not was_reviewed(path):
+        return before
+    names = read_card(path).class_names
+    content, own = _rows_of(path, len(names))
+    made = {
+        each.id: VerifiedLabel(
+            each.id, None if each.label is None else names[each.label], content.get(each.row)
         )
+        for each in read_decisions(path, entry, num_classes=len(names))
+    }
+    return Verified([*(each for each in before.labels if each.id not in made), *made.values()], own)
+
+
+def earlier_labels(path: Path, later: tuple[Path, ...] = ()) -> Verified:
+    """The verified labels that a run was trained with: those it keeps; of a run from before, those it names."""
+    if (path / TRUSTED).exists():
+        return _kept(path / TRUSTED)
+    named = _named_by(path)
+    if named is None:
+        return Verified([])
+    place = _from_run(Path(named.path).expanduser(), path)
+    if place.is_dir():
+        return _of_run(place, named.entry, (*later, path.resolve()))
+    return Verified([VerifiedLabel(*each) for each in read_trusted_file(place).items()])
+
+
+def _from_run(place: Path, run: Path) -> Path:
+    """A path as a run from before wrote it, which may be relative to the folder it was begun in: that is above it."""
+    parents = run.absolute().parents
+    return next((parent / place for parent in parents if (parent / place).exists()), place)
+
+
+def _rows_of(path: Path, num_classes: int) -> tuple[dict[int, int], bool]:
+    """The key of the content of each row of a run, if they were saved; and whether its ids are the data's own."""
+    content: dict[int, int] = {}
+    numbered = True
+    for chunk in SavedLabels(path, num_classes, {}).chunks(rows_at_once(1)):
+        numbered = numbered and chunk.ids == [str(chunk.first + row) for row in range(len(chunk.ids))]
+        if chunk.content is not None:
+            content |= dict(enumerate(chunk.content.tolist(), start=chunk.first))
+    return content, own_ids_of(path, guess=not numbered)
+
+
+def own_ids_of(path: Path, *, guess: bool) -> bool:
+    """Whether the ids of a run are the data's own; ``guess`` for a run from before this was stored."""
+    mark = read_json(path / DATA).get("train") if (path / DATA).is_file() else None
+    return not mark["numbered"] if isinstance(mark, dict) and "numbered" in mark else guess
+
+
+def write_trusted(folder: Path, verified: Verified) -> None:
+    """Keep the verified labels of a run in its folder."""
+    labels = [list(each) for each in verified.labels]
+    write_record(folder / TRUSTED, {"own_ids": verified.own_ids, "labels": labels})
+
+
+def _kept(path: Path) -> Verified:
+    remedy = "restore it from a backup"
+    content = read_bytes(path, limit=TRUSTED_BYTES, error=RunError)
+    values = parse_json(content, source=path, error=RunError)  # ids may be any bytes, which pydantic refuses
+    check_whole(path, run_id(path.parent), remedy)
+    try:
+        return Verified([VerifiedLabel(*each) for each in values["labels"]], bool(values["own_ids"]))
+    except (LookupError, TypeError) as error:
+        raise damaged(path, f"not a list of verified labels: {error}", remedy) from error
+
+
+def history_digest(path: Path, entry: int | None) -> str:
+    """A digest of the history of a review up to an entry."""
+    digest = blake2b(digest_size=16)
     if was_reviewed(path):
-        names = read_card(path).class_names
-        decisions = list(read_decisions(path, entry, num_classes=len(names)))
-        same = _on_same_content(decisions, path, keys, len(names))
-        labels |= {made.id: None if made.label is None else names[made.label] for made in same}
-    return labels
-
-
-def _on_same_content(decisions: list[Decision], path: Path, keys: Keys, num_classes: int) -> list[Decision]:
-    """The decisions on rows that are still what people saw; ids may be row numbers, which move when a file is edited.
-
-    If no row has the content of a row of the run, the run had other inputs for the same ids, and the ids alone count.
-    """
-    seen = _content(path, num_classes) if decisions and keys else None
-    if seen is None or not bool(torch.isin(seen, torch.tensor(list(keys.values()))).any()):
-        return decisions
-    known = dict(enumerate(seen.tolist()))
-    same = [made for made in decisions if keys.get(made.id) in (None, known.get(made.row))]
-    if len(same) < len(decisions):
-        warnings.warn(
-            f"data.trusted: {len(decisions) - len(same):,} of the {len(decisions):,} decisions on {path} are left out, "
-            "because the rows with their ids have other content now; decide these rows again, or, if ids are row "
-            "numbers, give the data an id column that stays when rows are added or removed",
-            stacklevel=2,
-        )
-    return same
-
-
-def _content(path: Path, num_classes: int) -> Tensor | None:
-    """The keys (N,) of the content of a run's rows, if they were saved."""
-    chunks = SavedLabels(path, num_classes, {}).chunks(rows_at_once(1))
-    parts = [chunk.content for chunk in chunks if chunk.content is not None]
-    return torch.cat(parts) if parts else None
+        with reading(path) as history:
+            for row in history.execute(HISTORY, (last_entry(path) if entry is None else entry,)):
+                digest.update(repr(row).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def has_decisions(path: Path) -> bool:
     """Whether a run was reviewed, or trained with verified labels."""
-    return was_reviewed(path) or _trusted_by(path) is not None
+    return was_reviewed(path) or (path / TRUSTED).exists() or _named_by(path) is not None
 
 
-def _trusted_by(path: Path) -> TrustedLabels | None:
-    """The verified labels that a run was trained with."""
+def _named_by(path: Path) -> TrustedLabels | None:
+    """The verified labels that the settings of a run name."""
     file = path / "config.toml"
     return RunConfig.read(file).data.trusted if file.is_file() else None
 
@@ -129,43 +290,18 @@ def is_run(trusted: TrustedLabels) -> bool:
     return Path(trusted.path).expanduser().is_dir()
 
 
+def resolved_trusted(trusted: TrustedLabels, entry: int | None = None) -> TrustedLabels:
+    """The section with what identifies the decisions of a run as they are now, up to an entry."""
+    path = Path(trusted.path).expanduser()
+    known = {"run_id": run_id(path), "digest": history_digest(path, entry), "entry": entry}
+    return trusted.model_copy(update=known)
+
+
 def newest_entry(trusted: TrustedLabels) -> int:
     """The last entry of a reviewed run."""
     path = Path(trusted.path).expanduser()
     return last_entry(path) if was_reviewed(path) else 0
 
 
-def _class_numbers(
-    labels: Mapping[str, str | None], class_names: Sequence[str], path: str
-) -> dict[str, int | None]:
-    numbers: dict[str | None, int | None] = {name: number for number, name in enumerate(class_names)}
-    numbers[None] = None
-    for name, label in labels.items():
-        if label not in numbers:
-            raise DataError(
-                f"data.trusted: {path} labels {name!r} as {label!r}, which is no class of the data"
-                f"{did_you_mean(str(label), class_names)}"
-            )
-    return {name: numbers[label] for name, label in labels.items()}
-
-
-def _places(ids: Sequence[str], labels: Mapping[str, int | None], path: str) -> dict[str, int]:
-    """The row of each id among those to train on; warns of ids that are not there."""
-    places: dict[str, int] = {}
-    for row, name in enumerate(ids):
-        if name in labels and places.setdefault(name, row) != row:
-            raise DataError(
-                f"data.trusted: {path} labels {name!r}, but two rows have that id; make ids unique"
-            )
-    if labels and not places:
-        raise DataError(
-            f"data.trusted: no id of {path} (such as {next(iter(labels))!r}) is among the rows to train on "
-            f"(such as {ids[0]!r}); use labels for this data"
-        )
-    if len(places) < len(labels):
-        warnings.warn(
-            f"data.trusted: {len(labels) - len(places):,} of the {len(labels):,} rows of {path} are not among those "
-            "to train on",
-            stacklevel=2,
-        )
-    return places
+def _warn(words: str) -> None:
+    warnings.warn(f"data.trusted: {words}", stacklevel=3)

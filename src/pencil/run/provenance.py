@@ -1,0 +1,42 @@
+"""What a file of labels was made from: ``NAME.source.json`` beside it names run, belief and entry of the review."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from pencil.durable import write_text
+from pencil.identity import run_id, seal_of, sealed_json
+from pencil.results import POSTERIOR, last_entry, was_reviewed
+from pencil.results.audited import AUDITED
+from pencil.results.estimates import ESTIMATES
+from pencil.run.directory import RunDirectory
+
+SUFFIX = ".source.json"
+
+
+def source_of(directory: RunDirectory) -> dict[str, Any]:
+    """What labels of a run are made from now: the run, a digest of its probabilities, and the review's last entry."""
+    folder = directory.path
+    return {
+        "run": run_id(folder),
+        "belief": belief_digest(folder),
+        "entry": last_entry(folder) if was_reviewed(folder) else None,
+    }
+
+
+def belief_digest(folder: Path) -> str:
+    """A digest of a run's probabilities, from the seals of their files."""
+    parts = [folder / ESTIMATES, folder / AUDITED, *sorted((folder / POSTERIOR).glob("*.safetensors"))]
+    seals = [seal_of(part) for part in parts if part.is_file()]
+    text = "\n".join("" if seal is None else seal.checksum for seal in seals)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write_source(file: Path, source: dict[str, Any]) -> None:
+    """Write what a file was made from beside it, with a checksum of the file."""
+    with file.open("rb") as opened:
+        checksum = hashlib.file_digest(opened, "sha256").hexdigest()
+    values = {"file": file.name, "sha256": checksum, **source}
+    write_text(file.with_name(file.name + SUFFIX), sealed_json(values, str(source["run"]), indent=1))
