@@ -28,6 +28,7 @@ from pencil.cli.settings import train_config
 from pencil.config import RunConfig
 from pencil.engine import Event
 from pencil.engine.checkpoint import damage
+from pencil.identity import unsealed
 from pencil.results.decisions import REVIEW_FILE
 from pencil.review import Review
 from pencil.review.history import Who
@@ -175,7 +176,7 @@ def difference(out: Path, expected: Path) -> list[str]:
     found = [
         f"{name} differs"
         for name in files
-        if not (out / name).exists() or (out / name).read_bytes() != (expected / name).read_bytes()
+        if not (out / name).exists() or unsealed(out / name) != unsealed(expected / name)
     ]
     if metrics(out) != metrics(expected):
         found.append("metrics.jsonl differs")

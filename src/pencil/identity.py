@@ -106,6 +106,13 @@ def seal_of(path: Path) -> Seal | None:
         return _read_seal(file)
 
 
+def unsealed(path: Path) -> bytes:
+    """The content of a file without its seal, in which files of several runs differ that are otherwise the same."""
+    content = path.read_bytes()
+    found = _PATTERN.search(content[:_HEAD])
+    return content if found is None else content[: found.start()] + content[found.end() :]
+
+
 def newer(number: int) -> str:
     """The words for a format of a later version."""
     return (

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from pencil import PencilClassifier
 from pencil.config import RunConfig
+from pencil.identity import unsealed
 from support.own_method import FILE, MODULE
 from support.ranks import torchrun
 
@@ -118,9 +119,7 @@ def test_a_config_that_names_it_needs_trust_and_gives_the_same_run(whole, packag
     done = python(package, *words, "--trust-code", on_path=True)
     assert done.returncode == 0, done.stderr
     assert f"importing {NAME}" in done.stderr
-    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (
-        whole / "model.safetensors"
-    ).read_bytes()
+    assert unsealed(tmp_path / "again" / "model.safetensors") == unsealed(whole / "model.safetensors")
 
 
 def test_killed_and_resumed_it_ends_bit_for_bit_the_same(whole, package, points, tmp_path):
@@ -133,7 +132,7 @@ def test_killed_and_resumed_it_ends_bit_for_bit_the_same(whole, package, points,
     assert f"names code to run: method.name = '{NAME}'" in refused.stderr
     done = python(package, "resume", out, "--trust-code", "--quiet", on_path=True)
     assert done.returncode == 0, done.stderr
-    assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert unsealed(out / "model.safetensors") == unsealed(whole / "model.safetensors")
     for name, value in labels_of(whole).items():
         assert torch.equal(labels_of(out)[name], value), name
 

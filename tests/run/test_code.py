@@ -12,6 +12,7 @@ from pencil.models import named_code
 from pencil.report import gather
 from pencil.review import Review
 from pencil.run import RunDirectory, evaluate, predict, resume, train
+from support import runs
 
 OWN = """
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 
 from pencil.data import Examples, RowNumbers, Splits, TensorInputs
 from pencil.stores import GivenLabels
+from support import runs
 
 with Path(__file__).with_name("trace").open("a") as trace:
     trace.write("imported\\n")
@@ -103,6 +105,7 @@ def test_the_card_counts_whatever_the_settings_say(finished, own, tmp_path):
     shutil.copytree(finished.path, copied)
     card = json.loads((copied / "model.json").read_text())
     (copied / "model.json").write_text(json.dumps({**card, "name": "somebody:network"}))
+    runs.reseal(copied / "model.json")
     with pytest.raises(RunError, match="names code to run"):
         evaluate(RunDirectory.open(copied), "train")
     assert not own()
@@ -139,6 +142,7 @@ def test_the_parts_of_a_finetuned_network_count_too(finished, own, tmp_path, par
     shutil.copytree(finished.path, copied)
     card = json.loads((copied / "model.json").read_text())
     (copied / "model.json").write_text(json.dumps({**card, "name": "finetuned", "args": part}))
+    runs.reseal(copied / "model.json")
     with pytest.raises(RunError, match=r"names code to run: model\.args\.\w+ = 'somebody:network'"):
         evaluate(RunDirectory.open(copied), "train")
     assert not own()

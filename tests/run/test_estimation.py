@@ -9,9 +9,11 @@ import torch
 from pencil.algorithm import three_phases
 from pencil.config import RunConfig
 from pencil.errors import RunError
+from pencil.identity import unsealed
 from pencil.presets import preset
 from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
 from pencil.run.passes import early_epoch
+from support import runs
 from support.ranks import on_ranks
 from support.stopping import StopAfter
 
@@ -20,7 +22,7 @@ NOISE = {"kind": "symmetric", "rate": 0.3}
 
 def posterior(run: RunDirectory) -> dict[str, bytes]:
     files = [*(run.path / "posterior").iterdir(), run.path / "estimates.json"]
-    return {file.name: file.read_bytes() for file in files}
+    return {file.name: unsealed(file) for file in files}
 
 
 def images(manifest, epochs=(1, 2, 1), **method) -> RunConfig:
@@ -122,6 +124,7 @@ def test_estimates_that_are_damaged_are_named(make_config, tmp_path, change, wor
     run = train(make_config(epochs=(1, 5, 0)), tmp_path / "run")
     file = run.path / "estimates.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    runs.reseal(file)
     with pytest.raises(RunError, match=r"estimates.json") as found:
         LabelTable.open(run)
     assert words in str(found.value)

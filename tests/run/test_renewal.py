@@ -10,6 +10,7 @@ from test_run_auto import Die
 from pencil.config import RunConfig
 from pencil.engine import read_json_lines
 from pencil.errors import ConfigError
+from pencil.identity import unsealed
 from pencil.results import POSTERIOR, SavedLabels
 from pencil.run import LabelTable, RunDirectory, prepare_examples, resume, train
 from pencil.run.posterior import PosteriorOfTraining
@@ -39,7 +40,7 @@ def rows(run, name):
 
 def results(run):
     files = [run.path / "model.safetensors", *sorted(run.labels.iterdir())]
-    return [file.read_bytes() for file in files]
+    return [unsealed(file) for file in files]
 
 
 def test_the_labels_are_the_posterior_of_the_network_at_that_moment(digits, undisturbed, tmp_path):

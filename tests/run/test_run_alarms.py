@@ -12,6 +12,7 @@ import pytest
 from pencil.config import RunConfig
 from pencil.engine import read_json_lines, read_metrics
 from pencil.errors import AlarmError
+from pencil.identity import unsealed
 from pencil.presets import preset
 from pencil.report import gather
 from pencil.report.markdown import escaped, markdown
@@ -71,7 +72,7 @@ def alarmed(make, tmp_path_factory):
 
 def results(run):
     files = [run.path / "model.safetensors", *sorted(run.labels.iterdir())]
-    return {file.name: file.read_bytes() for file in files}
+    return {file.name: unsealed(file) for file in files}
 
 
 def test_a_network_that_knows_less_than_its_labels_is_stopped_from_ruining_them(make, alarmed, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from pencil.engine import read_json_lines
 from pencil.errors import PlanWarning
+from pencil.identity import unsealed
 from pencil.methods import CrossEntropy
 from pencil.report.contents import choices_of
 from pencil.run import resume, train
@@ -39,7 +40,7 @@ class Die:
 
 def results(directory):
     files = [directory.path / "model.safetensors", *sorted(directory.labels.iterdir())]
-    return [file.read_bytes() for file in files]
+    return [unsealed(file) for file in files]
 
 
 def test_every_choice_has_its_reason_in_summary_metrics_and_report(undisturbed):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from pencil.errors import RunError
+from pencil.identity import unsealed
 from pencil.results import read_neighbours
 from pencil.run import LabelTable, RunDirectory, resume, train
+from support import runs
 from support.ranks import on_ranks
 
 ROWS, TESTS, DIMS = 400, 60, 12
@@ -48,7 +50,7 @@ def compared(config, tmp_path_factory):
 
 
 def contents(run):
-    return {name: (run.path / name).read_bytes() for name in FILES}
+    return {name: unsealed(run.path / name) for name in FILES}
 
 
 def test_planted_rows_are_found(compared):
@@ -125,11 +127,13 @@ def test_damage_is_named_with_a_remedy(config, tmp_path):
     file = run.path / "neighbours.json"
     before = file.read_text()
     file.write_text(json.dumps(json.loads(before) | {"outliers": -1}))
+    runs.reseal(file)
     with pytest.raises(
         RunError, match=r"neighbours.json cannot be read \(outliers: .*remove it to use the run without"
     ):
         LabelTable.open(run)
     file.write_text(json.dumps(json.loads(before) | {"duplicate_groups": 3}))
+    runs.reseal(file)
     with pytest.raises(
         RunError, match=r"safetensors cannot be read .*remove neighbours.json to use the run without it"
     ):

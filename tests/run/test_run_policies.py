@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pencil.engine import Continue, Restore, ended, read_metrics
+from pencil.identity import unsealed
 from pencil.run import resume, train
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ def undisturbed(config, tmp_path_factory):
 
 def labels_and_weights(directory):
     files = [directory.path / "model.safetensors", *sorted(directory.labels.iterdir())]
-    return [file.read_bytes() for file in files]
+    return [unsealed(file) for file in files]
 
 
 def test_the_summary_is_that_of_the_epoch_the_run_ended_with(undisturbed):

@@ -12,7 +12,7 @@ from pencil.config import RunConfig
 from pencil.engine import Continue, Restore, read_json_lines, read_metrics
 from pencil.errors import RunError
 from pencil.presets import start_from
-from pencil.results import SavedLabels, read_card, read_expert
+from pencil.results import SavedLabels, read_card, read_expert, save_expert
 from pencil.results.files import read_tensors
 from pencil.run import LabelTable, RunDirectory, evaluate, predict, prepare_examples, resume, train
 from pencil.run.start import NAME
@@ -142,10 +142,8 @@ def test_the_second_expert_adds_to_the_networks_prediction(started, points, tmp_
 
 def test_a_damaged_expert_is_named(started, tmp_path):
     run = train(started(epochs=(1, 5, 0)), tmp_path / "run")
-    from safetensors.torch import save_file
-
     tensors = read_tensors(run.path / "expert.safetensors")
-    save_file(tensors | {"centre": torch.zeros(2)}, run.path / "expert.safetensors")
+    save_expert(run.path, tensors | {"centre": torch.zeros(2)})
     with pytest.raises(RunError, match=r"expert.safetensors .*centre must be finite numbers of shape"):
         evaluate(run, "train", expert=True)
 

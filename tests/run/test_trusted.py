@@ -2,18 +2,21 @@
 
 import contextlib
 import csv
+import warnings
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pencil.cli.settings import train_config
-from pencil.data import as_text, shown
+from pencil.data import Examples, RowNumbers, TensorInputs, as_text, row_keys, shown
 from pencil.errors import DataError
 from pencil.kinds import TrustedLabels
 from pencil.review import Review
 from pencil.review.history import Who
 from pencil.run import LabelTable, RunDirectory, prepare_examples, train
-from pencil.run.trusted import locked, with_trusted
+from pencil.run.trusted import Verified, VerifiedLabel, locked, with_trusted, write_trusted
 from pencil.stores import GivenLabels
 
 ANN = Who("Ann", "window 1")
@@ -225,3 +228,48 @@ def test_a_decision_for_a_class_that_is_gone_is_left_out(texts, tmp_path):
         found = prepared(data, texts)
     assert len(found) == len(rows) - 1
     assert not found.labels.trusted.any()
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 11), st.booleans()), unique_by=lambda row: row[0], min_size=2),
+    decided=st.dictionaries(st.integers(0, 11), st.sampled_from(["cat", "cow", "gone", None]), min_size=1),
+    own=st.booleans(),
+)
+def test_no_verified_label_reaches_another_row(tmp_path_factory, rows, decided, own):
+    """Rows are moved, removed and changed; whatever label is locked afterwards, people saw this content with it."""
+    folder = tmp_path_factory.mktemp("run")
+    names = [f"image {row}" if own else str(row) for row in range(12)]
+    keys = row_keys(TensorInputs(torch.arange(12.0)[:, None]))
+    made = [VerifiedLabel(names[row], label, int(keys[row])) for row, label in decided.items()]
+    write_trusted(folder, Verified(made, own_ids=own))
+    contents = torch.tensor([row + 100.0 * changed for row, changed in rows])[:, None]
+    ids = [names[row] for row, _ in rows] if own else RowNumbers(len(rows))
+    given_labels = GivenLabels.of(torch.zeros(len(rows), dtype=torch.int64), 2)
+    train_rows = Examples(TensorInputs(contents), given_labels, ("cat", "cow"), ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found, kept = with_trusted(train_rows, TrustedLabels(path=str(folder)))
+        except DataError:  # no id is known, or every row is dropped
+            assert not own or not {row for row, _ in rows} & set(decided) or not any(decided.values())
+            return
+    anew = own and all(changed or row not in decided for row, changed in rows)
+    wanted = {
+        row + 100.0 * changed: decided[row]
+        for row, changed in rows
+        if row in decided and (not changed or anew)
+    }
+    sure = (
+        found.labels.trusted
+        if found.labels.trusted is not None
+        else torch.zeros(len(found), dtype=torch.bool)
+    )
+    values = found.inputs.fetch(torch.arange(len(found)))[:, 0].tolist()
+    locked_labels = {
+        value: found.class_names[label]
+        for value, label, is_sure in zip(values, found.labels.hard.tolist(), sure.tolist(), strict=True)
+        if is_sure
+    }
+    assert locked_labels == {value: label for value, label in wanted.items() if label not in (None, "gone")}
+    assert len(found) == len(rows) - sum(label is None for label in wanted.values())
+    assert {each.key for each in kept.labels} >= {int(keys[row]) for row in decided if not anew}
