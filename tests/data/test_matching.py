@@ -13,7 +13,7 @@ ROWS = st.lists(st.tuples(st.text("ab01", max_size=3), st.integers(0, 5)), max_s
 def _match(now, known, own):
     ids, keys = [name for name, _ in now], torch.tensor([key for _, key in now], dtype=torch.int64)
     before, seen = [name for name, _ in known], torch.tensor([key for _, key in known], dtype=torch.int64)
-    return match_rows(ids, before, keys=keys, known_keys=seen, own=own).tolist()
+    return match_rows(ids, before, keys=keys, known_keys=seen, own=own, seen=seen).tolist()
 
 
 @given(ROWS, ROWS)

@@ -34,6 +34,7 @@ def match_rows(
     keys: Tensor | None = None,
     known_keys: Tensor | None = None,
     own: bool = True,
+    seen: Tensor | None = None,
 ) -> Tensor:
     """The known row (N,) that each row is; ``NEW`` for the others.
 
@@ -43,14 +44,14 @@ def match_rows(
         keys: The keys (N,) of the rows' contents (see ``keys.row_keys``), if they are known.
         known_keys: Those of the known rows (M,).
         own: Whether both have ids of their own. If not, only content matches.
-
-    If no row has the content of a known one, as after features were computed anew, ids alone count.
+        seen: The keys of all rows that the known ones are from. If no row has one of them, as after features were
+            computed anew, ids of their own alone count.
     """
     if keys is None or known_keys is None:
         return _places(ids, known) if own else torch.full((len(ids),), NEW)
     if own:
         found = _places(ids, known)
-        anew = not bool(torch.isin(keys, known_keys).any())
+        anew = seen is not None and not bool(torch.isin(keys, seen).any())
         return found if anew else _same_content(found, keys, known_keys)
     by_number = _same_content(_places(ids, known), keys, known_keys)
     by_content = _places(keys.tolist(), known_keys.tolist())

@@ -144,4 +144,4 @@ def _known_rows(train: Examples, earlier: Path, saved: SavedLabels) -> Tensor:
     numbered = all(name == str(row) for row, name in enumerate(ids))
     own = has_own_ids(train.ids) and own_ids_of(earlier, guess=not numbered)
     ours, theirs = known_keys(train.inputs) if keys else None, torch.cat(keys) if keys else None
-    return match_rows(train.ids, ids, keys=ours, known_keys=theirs, own=own)
+    return match_rows(train.ids, ids, keys=ours, known_keys=theirs, own=own, seen=theirs)

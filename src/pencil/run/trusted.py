@@ -51,11 +51,13 @@ class Verified:
         labels: One for each row.
         own_ids: Whether their ids are the data's own, not row numbers.
         is_table: Whether a user wrote them, so that a class that does not exist is a mistake.
+        seen: The keys of all rows of the run that they are from, if they are known.
     """
 
     labels: Sequence[VerifiedLabel]
     own_ids: bool = True
     is_table: bool = False
+    seen: Tensor | None = None
 
 
 def with_trusted(train: Examples, trusted: TrustedLabels) -> tuple[Examples, Verified]:
@@ -115,9 +117,9 @@ def _places(train: Examples, keys: Tensor | None, found: Verified, trusted: Trus
     for has_key in (False, True):
         chosen = [place for place, each in enumerate(found.labels) if (each.key is not None) == has_key]
         names = [found.labels[place].id for place in chosen]
-        seen = torch.tensor([found.labels[place].key for place in chosen]) if has_key else None
+        known = torch.tensor([found.labels[place].key for place in chosen]) if has_key else None
         if chosen:
-            at = match_rows(train.ids, names, keys=keys, known_keys=seen, own=own)
+            at = match_rows(train.ids, names, keys=keys, known_keys=known, own=own, seen=found.seen)
             places = torch.where(at == NEW, places, torch.tensor(chosen)[at])
     _report_unmatched(train, found, int((places != NEW).sum()), own, trusted.path)
     return places
@@ -197,18 +199,19 @@ def _of_run(path: Path, entry: int | None, later: tuple[Path, ...] = ()) -> Veri
         raise DataError(f"data.trusted: {path} was trained with its own decisions; restore its config.toml")
     if not has_decisions(path):
         raise DataError(f"data.trusted: {path} has no review; review it with: pencil review {path}")
-    before = earlier_labels(path, later)
-    if not was_reviewed(path):
-        return before
-    names = read_card(path).class_names
-    content, own = _rows_of(path, len(names))
+    before, names = earlier_labels(path, later), read_card(path).class_names
+    seen, own = _rows_of(path, len(names))
     made = {
         each.id: VerifiedLabel(
-            each.id, None if each.label is None else names[each.label], content.get(each.row)
+            each.id,
+            None if each.label is None else names[each.label],
+            None if seen is None else int(seen[each.row]),
         )
-        for each in read_decisions(path, entry, num_classes=len(names))
+        for each in (read_decisions(path, entry, num_classes=len(names)) if was_reviewed(path) else ())
     }
-    return Verified([*(each for each in before.labels if each.id not in made), *made.values()], own)
+    return Verified(
+        [*(each for each in before.labels if each.id not in made), *made.values()], own, seen=seen
+    )
 
 
 def earlier_labels(path: Path, later: tuple[Path, ...] = ()) -> Verified:
@@ -230,15 +233,13 @@ def _from_run(place: Path, run: Path) -> Path:
     return next((parent / place for parent in parents if (parent / place).exists()), place)
 
 
-def _rows_of(path: Path, num_classes: int) -> tuple[dict[int, int], bool]:
-    """The key of the content of each row of a run, if they were saved; and whether its ids are the data's own."""
-    content: dict[int, int] = {}
-    numbered = True
+def _rows_of(path: Path, num_classes: int) -> tuple[Tensor | None, bool]:
+    """The keys (N,) of the content of a run's rows, if they were saved; and whether its ids are the data's own."""
+    parts, numbered = [], True
     for chunk in SavedLabels(path, num_classes, {}).chunks(rows_at_once(1)):
         numbered = numbered and chunk.ids == [str(chunk.first + row) for row in range(len(chunk.ids))]
-        if chunk.content is not None:
-            content |= dict(enumerate(chunk.content.tolist(), start=chunk.first))
-    return content, own_ids_of(path, guess=not numbered)
+        parts += [] if chunk.content is None else [chunk.content]
+    return torch.cat(parts) if parts else None, own_ids_of(path, guess=not numbered)
 
 
 def own_ids_of(path: Path, *, guess: bool) -> bool:
