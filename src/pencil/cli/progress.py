@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
@@ -11,8 +11,10 @@ from rich.table import Column
 from rich.text import Text
 
 from pencil.cli.output import is_terminal, percent, say
-from pencil.engine import Event, Listener
 from pencil.escape import printable
+
+if TYPE_CHECKING:
+    from pencil.engine import Event, Listener
 
 LINE_SECONDS = 1.0  # minimum time between two lines without a terminal; the last epoch is always printed
 
