@@ -69,7 +69,7 @@ def parse_json(text: str | bytes, *, source: object, error: type[PencilError] = 
         ValueError,
         RecursionError,
     ) as problem:  # also bytes that are no text, and integers of 4,300 digits
-        raise error(f"{source}: is not valid JSON ({problem})") from problem
+        raise error(f"{source}: is not valid JSON ({problem}); fix it, or write it again") from problem
 
 
 def read_json(path: Path, *, limit: int = JSON_BYTES, error: type[PencilError] = DataError) -> Any:

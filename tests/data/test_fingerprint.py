@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from pencil.data import DatasetInputs, Examples, RowNumbers, TensorInputs
 from pencil.data.fingerprint import CONTENTS, IDS, differences, fingerprint
+from pencil.data.packed import PackedTexts
+from pencil.data.readers.texts import TextInputs
 from pencil.stores import GivenLabels
 
 
@@ -41,6 +43,9 @@ def changed(which, row=7):
     values = given.inputs.values.clone()
     values[row] += 1e-6
     return replace(given, inputs=TensorInputs(values))
+
+
+MANY = examples(rows=9000)
 
 
 def test_the_same_data_has_the_same_fingerprint():
@@ -83,16 +88,65 @@ def test_every_label_counts_however_many_rows(row, other):
     )
 
 
-def test_contents_are_read_at_a_bounded_number_of_rows():
-    class Counting(TensorInputs):
-        def fetch(self, indices):
-            seen.append(len(indices))
-            return super().fetch(indices)
+def test_contents_that_are_not_in_memory_are_read_at_a_bounded_number_of_rows():
+    class Counting(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1000
 
-    seen = []
-    many = examples(rows=1000)
-    fingerprint(replace(many, inputs=Counting(many.inputs.values)))
-    assert max(seen) == CONTENTS
+        def __getitem__(self, row):
+            seen.add(row)
+            return torch.zeros(4)
+
+    seen = set()
+    fingerprint(replace(examples(rows=1000), inputs=DatasetInputs(Counting())))
+    assert len(seen) == CONTENTS
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_two_rows_that_change_places_are_noticed_wherever_they_are(data):
+    """Ids, features and texts, of all rows or of some, far outside any sample."""
+    rows = 9000
+    one, two = data.draw(st.lists(st.integers(0, rows - 1), min_size=2, max_size=2, unique=True))
+    order = torch.arange(rows)
+    order[one], order[two] = two, one
+    ids = [f"row {row}" for row in range(rows)]
+    texts = PackedTexts(ids)
+    kinds = {
+        "ids": lambda order: replace(MANY, ids=[ids[row] for row in order.tolist()]),
+        "packed": lambda order: replace(MANY, ids=PackedTexts(ids[row] for row in order.tolist())),
+        "features": lambda order: replace(MANY, inputs=TensorInputs(MANY.inputs.values[order])),
+        "texts": lambda order: replace(
+            MANY, inputs=TextInputs(PackedTexts(texts[row] for row in order.tolist()))
+        ),
+        "which": lambda order: MANY.subset(order),
+    }
+    make = kinds[data.draw(st.sampled_from(sorted(kinds)))]
+    assert fingerprint(make(order)) != fingerprint(make(torch.arange(rows)))
+    assert fingerprint(make(order)) == fingerprint(make(order))
+
+
+def test_it_says_whether_ids_are_row_numbers():
+    given = examples()
+    assert fingerprint(given)["numbered"] is False
+    numbered = replace(given, ids=RowNumbers(50))
+    assert fingerprint(numbered)["numbered"] is True
+    assert fingerprint(numbered.subset(torch.tensor([1, 2])))["numbered"] is True
+    assert fingerprint(numbered) != fingerprint(replace(given, ids=list(RowNumbers(50))))
+
+
+def test_fingerprints_of_before_are_made_of_samples():
+    """The values are those that runs of before hold."""
+    numbers = GivenLabels.of(torch.arange(9000) % 3, 3)
+    values = torch.arange(18000, dtype=torch.float32).view(9000, 2)
+    many = Examples(TensorInputs(values), numbers, ("a", "b", "c"), RowNumbers(9000))
+    assert fingerprint(many, sampled=True) == {
+        "rows": 9000,
+        "classes": 3124296860,
+        "ids": 3371800743,
+        "labels": 3819952779,
+        "contents": 2201532538,
+    }
 
 
 def test_inputs_that_differ_at_every_look_do_not_count():

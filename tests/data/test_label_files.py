@@ -1,5 +1,6 @@
 import os
 import zipfile
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pencil.data.examples import RowNumbers, SubsetNames
 from pencil.data.label_files import read_label_file, write_label_file
 from pencil.errors import DataError
 
@@ -23,12 +25,75 @@ def test_csv_round_trip_in_any_order(tmp_path_factory, ids, data):
     draw = st.lists(st.integers(0, 2), min_size=len(ids), max_size=len(ids))
     labels, clean = torch.tensor(data.draw(draw)), torch.tensor(data.draw(draw))
     write_label_file(path, ids, labels, NAMES, clean)
-    assert read_label_file(path).tolist() == labels.tolist()
-    assert read_label_file(path, "clean").tolist() == clean.tolist()
-    assert read_label_file(path, "class", class_names=NAMES).tolist() == labels.tolist()
+    assert read_label_file(path, ids=ids).tolist() == labels.tolist()
+    assert read_label_file(path, "clean", ids=ids).tolist() == clean.tolist()
+    assert read_label_file(path, "class", ids=ids, class_names=NAMES).tolist() == labels.tolist()
     order = data.draw(st.permutations(range(len(ids))))
     asked = [ids[row] for row in order]
     assert read_label_file(path, ids=asked).tolist() == labels[order].tolist()
+
+
+NUMBERS = RowNumbers(6)
+SOME = SubsetNames(SubsetNames(NUMBERS, torch.tensor([0, 1, 2, 4, 5])), torch.tensor([1, 3, 4]))  # 1, 4, 5
+
+
+def table(path, ids, name="id"):
+    """A label file in which each row has its own number as label."""
+    path.write_text("\n".join([f"{name},label", *(f"{each},{row}" for row, each in enumerate(ids))]))
+    return path
+
+
+@settings(deadline=None)
+@given(first=st.integers(0, 3), data=st.data())
+def test_numbers_of_rows_match_by_number_or_are_refused(tmp_path_factory, first, data):
+    """Without ids of the data, a label reaches the row that its number says, whatever was left out."""
+    rows = data.draw(st.lists(st.integers(0, 9), min_size=1, unique=True).map(sorted))
+    ids = SubsetNames(RowNumbers(10), torch.tensor(rows))
+    counted = data.draw(st.permutations(range(first, first + data.draw(st.sampled_from([10, len(rows)])))))
+    path = table(tmp_path_factory.mktemp("labels") / "l.csv", counted)
+    try:
+        with (
+            pytest.warns() if counted == list(range(1, len(rows) + 1)) and counted != rows else nullcontext()
+        ):
+            read = read_label_file(path, ids=ids).tolist()
+    except DataError:
+        assert first or set(counted) != set(range(10))
+        assert set(counted) != set(rows)
+        return
+    by_number = [counted.index(row) if row in counted else None for row in rows]
+    in_order = list(range(len(rows))) if counted == list(range(1, len(rows) + 1)) else by_number
+    assert read == (by_number if set(counted) in (set(rows), set(range(10))) else in_order)
+
+
+@pytest.mark.parametrize("ids", [NUMBERS, SOME, None])
+@pytest.mark.parametrize(
+    "found",
+    [
+        ["2", "1", "3", "4", "5", "6"],
+        ["a", "b", "c"],
+        ["0", "1", "7"],
+        ["01", "02", "03", "04", "05", "06"],
+        ["2", "3", "4"],
+        ["1", "1", "2", "3", "4", "5"],
+    ],
+)
+def test_ids_of_a_file_are_refused_where_the_data_has_none(tmp_path, found, ids):
+    with pytest.raises(DataError, match=r"give the data ids, or drop the column"):
+        read_label_file(table(tmp_path / "l.csv", found), ids=ids)
+    with pytest.raises(DataError, match=r"column 'File'"):
+        read_label_file(table(tmp_path / "l.csv", found, "File"), ids=ids)
+
+
+def test_rows_counted_from_1_in_their_order_are_taken_with_a_warning(tmp_path):
+    for ids in (NUMBERS, None):
+        with pytest.warns(UserWarning, match="count from 1"):
+            read = read_label_file(table(tmp_path / "l.csv", range(1, 7)), ids=ids)
+        assert read.tolist() == list(range(6))
+    assert read_label_file(table(tmp_path / "l.csv", [5, 1, 4]), ids=SOME).tolist() == [1, 2, 0]
+    assert read_label_file(table(tmp_path / "l.csv", [3, 5, 1, 0, 2, 4]), ids=SOME).tolist() == [2, 5, 1]
+    (tmp_path / "l.csv").write_text("id,label\n")
+    with pytest.raises(DataError):
+        read_label_file(tmp_path / "l.csv", ids=NUMBERS)
 
 
 @given(st.lists(st.integers(0, 999)))

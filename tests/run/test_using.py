@@ -9,6 +9,7 @@ import torch
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.kinds import FeaturesData, ImagesData
 from pencil.run import RunDirectory, evaluate, judged_labels, predict, resume, train
+from pencil.run.using import _names_of_given
 
 
 def test_accuracy_on_each_split(finished):
@@ -44,11 +45,9 @@ def test_predictions_are_the_models_own_in_order(finished, points):
     assert right / 30 == evaluate(finished)["accuracy"]
 
 
-@pytest.mark.filterwarnings("ignore:.*no row has a class below 1")
 def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished, points, tmp_path):
     arrays = np.load(points)
     np.savez(tmp_path / "numbered.npz", X=arrays["X"][:4], y=np.array([2, 1, 0, 1]))
-    np.savez(tmp_path / "from_1.npz", X=arrays["X"][:2], y=np.array([2, 1]))
     np.savez(
         tmp_path / "named.npz",
         X=arrays["X"][:2],
@@ -56,12 +55,51 @@ def test_new_data_keeps_its_own_class_names_unless_it_only_numbers_them(finished
         names=np.array(["dog", "ant", "x", "y"]),
     )
     given = {}
-    for name in ("numbered", "from_1", "named"):
+    for name in ("numbered", "named"):
         chunks, names = predict(finished, FeaturesData(kind="features", path=str(tmp_path / f"{name}.npz")))
         given[name] = [names[label] for label in next(chunks).given.tolist()]
         assert names[:3] == ("cat", "żółć", "cow, small")
-    assert given.pop("from_1") == ["cow, small", "żółć"]
     assert given == {"numbered": ["cow, small", "żółć", "cat", "żółć"], "named": ["ant", "dog"]}
+
+
+@pytest.mark.filterwarnings("ignore:.*no row has a class below 1")
+@pytest.mark.parametrize("labels", [[2, 1], [1, 2, 3], [0, 3]])
+def test_numbers_that_may_count_from_1_are_refused(finished, points, tmp_path, labels):
+    path = tmp_path / "new.npz"
+    np.savez(path, X=np.load(points)["X"][: len(labels)], y=np.array(labels))
+    with pytest.raises(DataError, match=r"new.npz: its labels .*write the names"):
+        predict(finished, FeaturesData(kind="features", path=str(path)))
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "found"),
+    [
+        ("0123", "0123", "0123"),
+        ("1234", "1234", "1234"),
+        ("01234", "0123", "01234"),  # a new class
+        ("12345", "1234", "12345"),
+        ("02", "0123", "02"),
+        ("02", "abcd", "ac"),
+        ("0x", "0123", "0x"),
+        ("ab", "abc", "ab"),
+    ],
+)
+def test_names_of_given_labels(data, model, found):
+    assert _names_of_given(tuple(data), tuple(model), "new.npz") == tuple(found)
+
+
+@pytest.mark.parametrize(
+    ("data", "model"), [("123", "abcd"), ("1234", "0123"), ("0123", "1234"), ("0", "1234"), ("01234", "abcd")]
+)
+def test_numbers_that_do_not_agree_with_the_model_are_refused(data, model):
+    with pytest.raises(DataError):
+        _names_of_given(tuple(data), tuple(model), "new.npz")
+
+
+def test_numbers_without_the_models_first_are_taken_as_names_with_a_warning():
+    for data, model in (("123", "0123"), ("234", "1234")):
+        with pytest.warns(UserWarning, match=r"labels . to .*taken for the classes with these names"):
+            assert _names_of_given(tuple(data), tuple(model), "new.npz") == tuple(data)
 
 
 def test_rows_without_labels_are_predicted_as_those_with_them(finished, points, tmp_path):

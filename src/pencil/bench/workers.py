@@ -22,6 +22,7 @@ from pencil.bench.measure import carry_out
 from pencil.config import RunConfig
 from pencil.engine.signals import StopRequest
 from pencil.errors import PencilError
+from pencil.reading import parse_json
 
 LOOK_SECONDS = 0.5  # how often to look for a request to stop
 STOP_SECONDS = 60.0  # for the last step and its checkpoint
@@ -98,7 +99,7 @@ class _Worker:
 
     def result(self) -> Result:
         try:
-            return Result(**json.loads(self.connection.recv_bytes()))
+            return Result(**parse_json(self.connection.recv_bytes(), source="a worker"))
         except (EOFError, OSError):
             self._process.join()
             return Result(error=_death(self._process.exitcode))
@@ -133,7 +134,7 @@ def work(connection: Connection) -> None:
     torch.set_num_threads(1)
     while True:
         try:
-            job = Job(**json.loads(connection.recv_bytes()))
+            job = Job(**parse_json(connection.recv_bytes(), source="a job"))
             connection.send_bytes(json.dumps(asdict(_result(job))).encode())
         except (EOFError, OSError):  # the parent has closed the line
             return

@@ -6,14 +6,17 @@ An entry (an image file, or a line of a table) belongs to a row by its id, or by
                name without its ending, or the number in it ("00012.jpg" is row 12)
     order      the first entry belongs to the first row of the data, if there are as many entries as rows and none of
                them matches by id
+
+Rows without ids of their own have numbers from 0. Numbers of entries match them only if they are exactly those of all
+rows, or of the rows to train on, row 0 among them: files counted from 1 would show each row the image of another.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,14 +27,16 @@ from pencil.data.columns import open_columns
 from pencil.data.examples import Examples
 from pencil.data.images import IMAGE_SUFFIXES, ImageDecoder
 from pencil.data.inputs import Image, Inputs, Shown, Text
+from pencil.data.matching import all_ids, has_own_ids
 from pencil.data.tables import csv_cells, find_column, listed
 from pencil.errors import DataError
 from pencil.places import remedy, stays_within
-from pencil.reading import MB, is_file, read_text
+from pencil.reading import MB, is_file, parse_json, read_text
 
 LEAST_SHARE = 0.5  # of the rows that must match by id; fewer are taken for an accident
 TEXT_BYTES = 2048 * MB
 BY_ORDER = "the order of the rows"
+_NUMBERED = ", and the data an id column, or in the CSV the number of each row from 0"
 ALL_FIELDS = ("id", "text", "path", "file", "filename", "file_name", "image")
 
 
@@ -143,13 +148,40 @@ def _matched(
     counts = {way: sum(row_id in known for row_id in ids) for way, known in ways.items()}
     best = max(counts, key=counts.__getitem__)
     have_ids = any(entry.id for entry in entries)
-    sure = have_ids or not _are_row_numbers(ids)  # files counted from 1 would match all row numbers but 0
-    if counts[best] == len(ids) or (sure and counts[best] >= LEAST_SHARE * len(ids)):
-        return best, ways[best]
-    if len(entries) == len(ids) and not have_ids and not counts[best]:  # one match shows that names mean rows
-        values = (entry.value for entry in entries)
-        return BY_ORDER, dict(zip(ids, values, strict=True))
+    for way in (best, *ways):
+        if _is_sure(ways[way], ids, counts[way], have_ids=have_ids):
+            return way, ways[way]
+    # One match by id shows that names mean rows, however many entries there are.
+    by_order = {} if have_ids or counts[best] else _in_order(entries, all_ids(ids), beside)
+    if by_order:
+        return BY_ORDER, by_order
     raise _refused(entries, ids, counts[best], beside)
+
+
+def _is_sure(known: Mapping[str, object], ids: Sequence[str], count: int, *, have_ids: bool) -> bool:
+    """Whether entries with these names, ``count`` of which match, are those of the rows."""
+    if not has_own_ids(ids):
+        source = all_ids(ids)
+        wanted = ids if len(known) == len(ids) else source
+        return len(known) == len(wanted) and source[0] in known and all(row_id in known for row_id in wanted)
+    # Ids 0, 1, ... would match files counted from 1. An id column of the entries makes other numbers ids.
+    counted = all(map(str.isdecimal, ids)) and ("0" in ids or not have_ids)
+    return count == len(ids) or (count >= LEAST_SHARE * len(ids) and not counted)
+
+
+def _in_order(entries: Sequence[_Entry], ids: Sequence[str], beside: Beside) -> dict[str, Path | str]:
+    """The entry of each id by order; none if there are more or fewer, or the order is not clear."""
+    names = [Path(entry.name or "").parts for entry in entries] if beside.path.expanduser().is_dir() else []
+    if names != sorted(names, key=_counting):  # 1, 10, 2: people count, and programs sort
+        return {}
+    found = {row_id: entry.value for row_id, entry in zip(ids, entries, strict=False)}
+    return found if len(found) == len(ids) == len(entries) else {}
+
+
+def _counting(name: tuple[str, ...]) -> list[list[str | int]]:
+    """What sorts file names by the numbers in them."""
+    pieces = (re.split(r"(\d+)", part) for part in name)
+    return [[int(piece) if piece.isdecimal() else piece for piece in part] for part in pieces]
 
 
 def _by_key(entries: Sequence[_Entry], key: Callable[[_Entry], str | None]) -> dict[str, Path | str]:
@@ -169,19 +201,14 @@ def _refused(entries: Sequence[_Entry], ids: Sequence[str], count: int, beside: 
     column = "path" if beside.kind == "images" else "text"
     return DataError(
         f"{beside.option}: {count:,} of {len(ids):,} rows match by id (rows: {ids[0]!r}, ...; {beside.kind}: "
-        f"{example!r}, ...), and {len(entries):,} {beside.kind} cannot be matched with {len(ids):,} rows by order"
-        f"{', since some match by id' if count else ''}; "
-        f"give a CSV with the columns id and {column}"
+        f"{example!r}, ...), and {len(entries):,} {beside.kind} cannot be matched with {len(all_ids(ids)):,} rows by "
+        f"order{', since some match by id' if count else ''}; "
+        f"give a CSV with the columns id and {column}{'' if has_own_ids(ids) else _NUMBERED}"
     )
 
 
 def _number(name: str) -> str | None:
     return str(int(name)) if name.isdecimal() and len(name) < 19 else None
-
-
-def _are_row_numbers(ids: Sequence[str]) -> bool:
-    """Whether the data has no ids of its own."""
-    return all(row_id == str(row) for row, row_id in enumerate(ids))
 
 
 def _entries(beside: Beside) -> Iterator[_Entry]:
@@ -226,12 +253,7 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        try:
-            cells = json.loads(line)
-        except ValueError as error:
-            raise DataError(
-                f"{path}, line {number}: is not JSON ({error}); write one object per line"
-            ) from error
+        cells = parse_json(line, source=f"{path}, line {number}")
         if not isinstance(cells, dict):
             raise DataError(f"{path}, line {number}: is not an object; write one object per line")
         found.append(cells)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -152,7 +151,7 @@ def _open_parquet(path: Path) -> ColumnFile:
         table = parquet.ParquetFile(file)
         _check_rows(table.metadata.num_rows, file, path)
         schema = table.schema_arrow
-        return ColumnFile(path, tuple(schema.names), read, _classes(schema))
+        return ColumnFile(path, tuple(schema.names), read, _classes(schema, path))
 
 
 def _check_rows(rows: int, file: BinaryIO, path: Path) -> None:
@@ -205,7 +204,7 @@ def _open_arrow(files: Sequence[tuple[Path, str | None]], path: Path) -> ColumnF
     with open_plain(first) as file, _damage(first, "Arrow"):
         schema = _reader(ipc, file).schema
     names = schema.names if split is None else [*(name for name in schema.names if name != "split"), "split"]
-    return ColumnFile(path, tuple(names), read, _classes(schema))
+    return ColumnFile(path, tuple(names), read, _classes(schema, path))
 
 
 def _reader(ipc: Any, file: BinaryIO) -> Any:
@@ -222,13 +221,14 @@ def _batches(ipc: Any, file: BinaryIO) -> Iterator[Any]:
     return iter(reader)
 
 
-def _classes(schema: Any) -> dict[str, tuple[str, ...]]:
+def _classes(schema: Any, path: Path) -> dict[str, tuple[str, ...]]:
     """Class names that Hugging Face wrote into the schema."""
     stored = (schema.metadata or {}).get(b"huggingface")
     if stored is None:
         return {}
-    with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):  # it may be anything
-        features = json.loads(stored)["info"]["features"]
+    values = parse_json(stored, source=f"{path}: its metadata of Hugging Face")
+    with contextlib.suppress(TypeError, AttributeError, KeyError):  # it may be anything
+        features = values["info"]["features"]
         return {
             name: tuple(map(str, found["names"]))
             for name, found in features.items()

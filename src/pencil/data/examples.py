@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ class RowNumbers(Sequence[str]):
     """Names for rows that have none of their own: "0", "1", ... without holding a list."""
 
     num_rows: int
+    are_generated: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return self.num_rows

@@ -38,9 +38,9 @@ def read_label_file(
         path: A ``.npy``, ``.npz``, ``.csv``, ``.txt``, or ``.pt`` (CIFAR-N's own) file.
         key: Which array of an ``.npz`` or ``.pt``, or which column of a ``.csv``. May be left out where there
             is only one; a ``.csv`` with several has ``label``.
-        ids: The data set's ids (N,). With them a ``.csv`` that has an ``id`` column is put in their order,
-            and any other file must have as many rows. Without them its rows keep their order, unless its ids are the
-            row numbers 0 to N - 1.
+        ids: The data set's ids (N,). A ``.csv`` that has an ``id`` column is put in their order, and any other file
+            must have as many rows. If they are row numbers, or None, a column ``id`` must hold the same numbers from 0,
+            or count from 1 in the order of the file, which gives a warning.
         class_names: Lets a ``.csv`` name its classes; without them labels are whole numbers.
 
     Returns:

@@ -6,6 +6,7 @@ N: rows of the data set. C: classes.
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pencil.data.examples import RowNumbers
+from pencil.data.matching import all_ids, has_own_ids
 from pencil.data.tables import find_column, listed, read_csv
 from pencil.errors import DataError
 
@@ -81,14 +84,25 @@ def read_label_table(
     if named is None:
         return check_count(labels, ids, path)
     found = [row[header.index(named)] for row in body]
-    known = _row_numbers(found) if ids is None else ids
-    return labels if known is None else labels[_order(found, known, path)]
+    known = RowNumbers(len(found)) if ids is None else ids
+    if has_own_ids(known) or set(found) in (set(known), set(all_ids(known))):
+        return labels[_order(found, known, path)]
+    _check_counted(found, named, known, path)
+    return labels
 
 
-def _row_numbers(found: list[str]) -> list[str] | None:
-    """The numbers of the rows from 0, if they are the file's ids; None if these are other names."""
-    numbers = [str(number) for number in range(len(found))]
-    return numbers if set(found) == set(numbers) else None
+def _check_counted(found: Sequence[str], named: str, ids: Sequence[str], path: Path) -> None:
+    """Check that a file's ids count as many rows as there are from 1, in the order of the file, and say so."""
+    if list(found) != [str(number) for number in range(1, len(ids) + 1)]:
+        raise DataError(
+            f"{path}: the column {named!r} ({listed(found[:3])}, ...) cannot be matched with {len(ids)} rows that have "
+            "no ids, only numbers from 0; give the data ids, or drop the column if the labels are in the order of its "
+            "rows"
+        )
+    warnings.warn(
+        f"{path}: its ids count from 1, and the data has no ids: the labels are taken in the order of the file",
+        stacklevel=5,
+    )
 
 
 def _split_header(

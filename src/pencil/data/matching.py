@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from pencil.data.examples import RowNumbers, SubsetNames
+from pencil.data.examples import SubsetNames
 
 NEW = -1
 """In place of a known row: there is none."""
@@ -22,9 +22,14 @@ NEW = -1
 
 def has_own_ids(ids: Sequence[str]) -> bool:
     """Whether ids come from the data, and were not generated."""
+    return not getattr(all_ids(ids), "are_generated", False)
+
+
+def all_ids(ids: Sequence[str]) -> Sequence[str]:
+    """The ids of all rows that a reader found, of which ``ids`` may be some."""
     while isinstance(ids, SubsetNames):
         ids = ids.base
-    return not isinstance(ids, RowNumbers)
+    return ids
 
 
 def match_rows(

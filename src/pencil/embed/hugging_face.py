@@ -7,7 +7,6 @@ model's own files.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from pencil.embed.network import Batch, FrozenNetwork, frozen_network
 from pencil.embed.preprocess import Preprocessing
 from pencil.errors import ConfigError
 from pencil.imports import need
+from pencil.reading import read_json
 
 VOLATILE = ("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype")
 """What differs between two copies of the same model."""
@@ -207,12 +207,7 @@ def _settings(place: str, file: str) -> dict[str, Any] | None:
             _raise_exceptions_for_connection_errors=False,
         )
         if found is not None:
-            try:
-                content: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise ConfigError(
-                    f"embedding model: {found} is not JSON ({error}); get the model again"
-                ) from error
+            content: dict[str, Any] = read_json(Path(found), error=ConfigError)
             return content
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
 import re
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from pencil.embed.network import EXAMPLES
 from pencil.embed.preprocess import Preprocessing
 from pencil.errors import ConfigError
 from pencil.imports import need
-from pencil.reading import is_file
+from pencil.reading import is_file, read_json
 
 LOCATION = re.compile(rb"\x0a\x08location\x12")
 """The bytes before the name of a file of weights: field 1 is "location", and field 2 follows."""
@@ -111,10 +110,7 @@ def _image_shape(name: str, session: Any) -> list[Any]:
 def _steps(name: str, path: Path, shape: Sequence[Any]) -> Preprocessing:
     settings = path.with_suffix(".json")
     if settings.is_file():
-        try:
-            return Preprocessing.of(json.loads(settings.read_text(encoding="utf-8")), settings)
-        except ValueError as error:
-            raise ConfigError(f"{settings}: not JSON ({error}); fix or remove it") from error
+        return Preprocessing.of(read_json(settings, error=ConfigError), settings)
     height, width = shape[2:]
     if not isinstance(height, int) or not isinstance(width, int):
         raise ConfigError(

@@ -85,8 +85,10 @@ class Preprocessing:
     @classmethod
     def of(cls, config: Mapping[str, Any], where: object) -> Preprocessing:
         """The steps that a ``preprocessor_config.json`` describes; ``where`` names it in error messages."""
-        settings = config.get("image_processor", config)  # files of a whole processor have it one level down
         try:
+            settings = config.get(
+                "image_processor", config
+            )  # files of a whole processor have it one level down
             resize, crop = _geometry(settings)
             normalize = settings.get("do_normalize", True)
             return cls(

@@ -28,7 +28,7 @@ from pencil.engine.index import INDEX, index_reader, read_index
 from pencil.engine.row_files import Fingerprint, RowSnapshot, write_rows
 from pencil.engine.runtime import Runtime, is_lost_rank
 from pencil.errors import RunError
-from pencil.reading import is_file, read_json
+from pencil.reading import is_file, parse_json, read_json
 
 COMPLETE = "complete.json"
 NEEDS = "needs.json"
@@ -240,7 +240,7 @@ def to_bytes(value: Mapping[str, Any]) -> Tensor:
 
 def from_bytes(value: Tensor) -> dict[str, Any]:
     """What ``to_bytes`` was given."""
-    decoded: dict[str, Any] = json.loads(bytes(value.tolist()))
+    decoded: dict[str, Any] = parse_json(bytes(value.tolist()), source="the checkpoint")
     return decoded
 
 

@@ -14,7 +14,7 @@ from pencil.engine.progress import Progress
 from pencil.engine.row_files import RowSnapshot, read_rows
 from pencil.engine.state import restore, snapshot
 from pencil.engine.training import Training
-from pencil.errors import RunError
+from pencil.errors import DataError, RunError
 
 
 class Saver:
@@ -89,7 +89,12 @@ class Saver:
     def _load(self, path: Path) -> Progress:
         try:
             return self._loaded(path)
-        except (KeyError, TypeError, ValueError) as error:  # names or values that this program does not write
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            DataError,
+        ) as error:  # names or values that this program does not write
             raise RunError(
                 f"checkpoint {path} does not fit this run ({type(error).__name__}: {error}); resume it with the "
                 "settings, data and code that it began with"

@@ -19,6 +19,7 @@ from typing import Any
 from pencil.durable import make_folder, write_text
 from pencil.engine.events import Event
 from pencil.imports import need
+from pencil.reading import read_json
 
 EXPERIMENT = "pencil"
 _ALLOW_FILES = "MLFLOW_ALLOW_FILE_STORE"
@@ -34,7 +35,7 @@ class Tracker(ABC):
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
         self._note = folder / "sent.json"
-        noted = json.loads(self._note.read_text()) if self._note.exists() else {}
+        noted = read_json(self._note) if self._note.exists() else {}
         self._sent: int = noted.get("step", 0)
         self._run: str | None = noted.get("run")
         self._ended = False

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from pencil.durable import make_folder
-from pencil.errors import RunError
+from pencil.errors import DataError, RunError
+from pencil.reading import parse_json
 
 LOCK = ".lock"
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -107,7 +108,7 @@ def _sign(file: IO[str]) -> None:
 
 def _holder(file: IO[str]) -> str:
     try:
-        who = json.loads(file.read(1000))
+        who = parse_json(file.read(1000), source=LOCK)
         return f" ({int(who['process'])} on {str(who['host'])[:100]})"
-    except (ValueError, KeyError, TypeError):
+    except (DataError, ValueError, KeyError, TypeError):
         return ""

@@ -21,10 +21,13 @@ LABELS = "labels_to_learn"
 ENCODER = "encoder"
 
 
-def data_fingerprint(prepared: Prepared) -> dict[str, Any]:
-    """The fingerprint of a run's data: every split of the source, and the labels that were trained on."""
-    source = prepared.source
-    marks = {name: fingerprint(part) for name in SPLITS if (part := getattr(source, name)) is not None}
+def data_fingerprint(prepared: Prepared, *, sampled: bool = False) -> dict[str, Any]:
+    """The fingerprint of a run's data: every split of the source, and the labels that were trained on.
+
+    For ``sampled`` see ``fingerprint``.
+    """
+    source = ((name, getattr(prepared.source, name)) for name in SPLITS)
+    marks = {name: fingerprint(part, sampled=sampled) for name, part in source if part is not None}
     encoder = {} if prepared.encoder is None else {ENCODER: prepared.encoder}
     return {**marks, LABELS: labels_mark(prepared.train.labels), **encoder}
 
@@ -96,7 +99,8 @@ def check_unchanged(directory: RunDirectory, prepared: Prepared, *, labels: bool
         raise RunError(
             f"{directory.path / DATA} has changed since training; restore it, or continue without it: --changed-data"
         )
-    found = list(_differences(before, data_fingerprint(prepared), labels=labels))
+    now = data_fingerprint(prepared, sampled="numbered" not in before["train"])
+    found = list(_differences(before, now, labels=labels))
     if found:
         raise ChangedDataError(
             f"the data of {directory.path} is not what the run was trained on: {'; '.join(found)}; restore it, or "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from pencil.data import Examples, Inputs, Preparation, Splits, Unlabelled
+from pencil.data.shards.classes import is_number
+from pencil.data.tables import listed
 from pencil.embed import open_encoder
 from pencil.engine import accuracy, predictions
 from pencil.errors import ConfigError, DataError, PencilError
@@ -78,7 +81,7 @@ def predict(
         check_same_encoder(directory, encoder.mark, data.embed)
         examples = rows_with_features(examples, encoder, runtime)
     _check_inputs(examples.inputs, preparation, card, data.path)
-    given, names = _numbered_like(examples, card.class_names)
+    given, names = _numbered_like(examples, card.class_names, data.path)
     least = directory.config.verdict.row_threshold()
 
     def chunks() -> Iterator[Judged]:
@@ -156,19 +159,35 @@ def _check_inputs(inputs: Inputs, preparation: Preparation, card: ModelCard, pat
 
 
 def _numbered_like(
-    examples: Examples | Unlabelled, known: tuple[str, ...]
+    examples: Examples | Unlabelled, known: tuple[str, ...], path: str
 ) -> tuple[Tensor | None, tuple[str, ...]]:
     """Return the given labels (N,) as the model's class numbers (None without labels), and names, new classes last."""
     if isinstance(examples, Unlabelled):
         return None, known
-    own = _names_of_given(examples.class_names, known)
+    own = _names_of_given(examples.class_names, known, path)
     names = (*known, *(name for name in own if name not in known))
     numbers = torch.tensor([names.index(name) for name in own])
     return numbers[examples.labels.hard], names
 
 
-def _names_of_given(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The data's class names, or the model's if the data only numbers its classes, perhaps not from 0."""
-    numbers = {str(number): name for number, name in enumerate(known)}
-    is_numbered = not set(names) & set(known) and set(names) <= set(numbers)
-    return tuple(numbers[name] for name in names) if is_numbered else names
+def _names_of_given(names: tuple[str, ...], known: tuple[str, ...], path: str) -> tuple[str, ...]:
+    """The data's class names, or the model's if the data only numbers its classes, from 0.
+
+    Numbers that may count from 0 or from 1 are refused: every label might be one class off.
+    """
+    if not all(map(is_number, names)):
+        return names
+    own, theirs = sorted(map(int, names)), [int(name) for name in known if is_number(name)]
+    doubt = (
+        f"{path}: its labels {own[0]} to {own[-1]} may be counted differently from the model's classes "
+        f"{listed(known)}; write the names of the classes as labels, or predict rows without labels"
+    )
+    if set(names) <= set(known):
+        if own[0] != min(theirs):
+            warnings.warn(f"{doubt}; they are taken for the classes with these names", stacklevel=4)
+        return names
+    if own[0] == min(theirs, default=None):
+        return names  # and new classes
+    if theirs or own[0] != 0 or own[-1] >= len(known):
+        raise DataError(doubt)
+    return tuple(known[int(name)] for name in names)

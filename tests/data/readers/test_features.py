@@ -1,8 +1,13 @@
+import csv
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pencil.data import Image, shown
+from pencil.data import Image, has_own_ids, shown
+from pencil.data.matching import all_ids
 from pencil.data.readers.features import read_features, read_features_alone
 from pencil.errors import DataError
 
@@ -116,14 +121,57 @@ def test_a_label_table_may_name_the_classes_of_the_features(save, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ids", "labels"), [("3102", [1, 0, 0, 1]), ("0123", [1, 0, 1, 0]), ("4213", [1, 0, 1, 0])]
+    ("ids", "labels"),
+    [("3102", [1, 0, 0, 1]), ("0123", [1, 0, 1, 0]), ("1234", [1, 0, 1, 0]), ("4213", None)],
 )
-def test_without_ids_of_features_a_table_counts_by_row_number_or_order(tmp_path, ids, labels):
+@pytest.mark.filterwarnings("ignore:.*count from 1")
+def test_without_ids_of_features_a_table_counts_by_row_number_or_is_refused(tmp_path, ids, labels):
     np.save(tmp_path / "x.npy", FEAT)
+    np.savez(tmp_path / "x.npz", X=FEAT)
     lines = [f"{name},{label}" for name, label in zip(ids, (1, 0, 1, 0), strict=True)]
     (tmp_path / "y.csv").write_text("\n".join(["id,label", *lines]))
-    train = read_features(tmp_path / "x.npy", labels=tmp_path / "y.csv").train
-    assert train.labels.values.tolist() == labels
+    for name in ("x.npy", "x.npz"):
+        if labels is None:
+            with pytest.raises(DataError, match="give the data ids"):
+                read_features(tmp_path / name, labels=tmp_path / "y.csv")
+        else:
+            train = read_features(tmp_path / name, labels=tmp_path / "y.csv").train
+            assert train.labels.values.tolist() == labels
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_each_row_keeps_its_label_and_its_id_whatever_is_left_out(tmp_path_factory, data):
+    """Odd ids, label files in any order, rows that are skipped and rows to test on: each row against the truth."""
+    folder, rows = tmp_path_factory.mktemp("rows"), data.draw(st.integers(3, 8))
+    text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(
+        lambda t: t == t.strip()
+    )
+    odd = st.lists(text, min_size=rows, max_size=rows, unique=True)
+    ids = data.draw(st.none() | odd)
+    bad = data.draw(st.sets(st.integers(1, rows - 1), max_size=rows - 2))
+    is_train = data.draw(st.lists(st.booleans(), min_size=rows, max_size=rows))
+    is_train[0] = True
+    values = np.arange(rows, dtype=np.float32)[:, None].repeat(2, 1)
+    values[list(bad), 1] = np.nan
+    labels, order = np.arange(rows) % 3, data.draw(st.permutations(range(rows)))
+    with (folder / "y.csv").open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["id", "label"])
+        lines.writerows([row if ids is None else ids[row], labels[row]] for row in order)
+    own = {} if ids is None else {"ids": np.array(ids)}
+    np.savez(folder / "x.npz", X=values, is_train=np.array(is_train), **own)
+    splits = read_features(folder / "x.npz", labels=folder / "y.csv", on_error="skip")
+    for part, kept in ((splits.train, True), (splits.test, False)):
+        wanted = [row for row in range(rows) if is_train[row] == kept and row not in bad]
+        found = [] if part is None else part.inputs.fetch(torch.arange(len(part)))[:, 0].long().tolist()
+        assert found == wanted
+        if part is not None:
+            names = [part.class_names[label] for label in part.labels.values.tolist()]
+            assert names == [str(labels[row]) for row in wanted]
+            assert list(part.ids) == [str(row) if ids is None else ids[row] for row in wanted]
+            assert has_own_ids(part.ids) == (ids is not None)
+            assert len(all_ids(part.ids)) == rows
 
 
 def test_big_endian_features_are_read(save):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pencil.data.arrays import as_tensor, load_array, npz_keys
-from pencil.data.examples import Examples, RowNumbers, Splits, Unlabelled
+from pencil.data.examples import Examples, RowNumbers, Splits, SubsetNames, Unlabelled
 from pencil.data.inputs import TensorInputs
 from pencil.data.label_files import read_label_file
 from pencil.data.readers.feature_classes import Arrays, missing_labels, name_classes, texts_of
@@ -57,9 +57,8 @@ def read_features(
 
     Args:
         path: An ``.npz``, or an ``.npy`` of features (N, D) that all serve for training.
-        labels: A label file for the features' rows, in their order, or by id if it is a ``.csv`` with ids and the
-            features have ids too. An ``.npy`` of features needs it; for an ``.npz`` it takes the place of the labels
-            inside.
+        labels: A label file for the features' rows, in their order, or by id if it is a ``.csv`` with ids. An ``.npy``
+            of features needs it; for an ``.npz`` it takes the place of the labels inside.
         keys: For an ``.npz`` whose arrays have names of their own: role to array name. The roles are those of
             ``FEATURE_ROLES``; an empty name leaves a role out.
         on_error: "error": features or labels that are NaN or infinite, and labels that are empty texts or nan, raise an
@@ -83,9 +82,8 @@ def read_features(
 
 def _labels_beside(labels: str | Path, arrays: Arrays, path: Path) -> NDArray[Any]:
     """The labels of a file, in the order of the features' ids and by their class names, if there are any."""
-    ids, names = (
-        texts_of(arrays[role], f"{path}: {role}") if role in arrays else None for role in ("ids", "names")
-    )
+    names = texts_of(arrays["names"], f"{path}: names") if "names" in arrays else None
+    ids = _ids(arrays, "", len(np.atleast_1d(arrays["features"])), path)
     return read_label_file(labels, ids=ids, class_names=names).numpy()
 
 
@@ -177,17 +175,16 @@ def _leave_out(arrays: Arrays, path: Path) -> dict[str, str]:
 
 
 def _leave_out_of(split: str, arrays: Arrays, path: Path) -> dict[str, str]:
-    """The same for one split. The rows that stay keep their numbers as ids."""
+    """The same for one split. The role "good" says which rows stay; ids are those of all rows."""
     roles = [f"{split}{role}" for role in ("features", "labels", "ids")] + ([] if split else ["is_train"])
     present = [role for role in roles if role in arrays]
     if f"{split}features" not in present or len({arrays[role].shape[:1] for role in present}) > 1:
         return {}  # there is no such split, or its arrays do not fit, which is reported where they are checked
     bad = _bad_rows(split, arrays, path)
     if bad:
-        numbers = np.arange(len(arrays[f"{split}features"]))
-        arrays.setdefault(f"{split}ids", numbers.astype(str))
-        good = ~np.isin(numbers, list(bad))
-        arrays |= {role: arrays[role][good] for role in {*present, f"{split}ids"}}
+        good = ~np.isin(np.arange(len(arrays[f"{split}features"])), list(bad))
+        arrays |= {role: arrays[role][good] for role in present if role != f"{split}ids"}
+        arrays[f"{split}good"] = good
     return {f"{split}row {row}": reason for row, reason in sorted(bad.items())}
 
 
@@ -250,13 +247,12 @@ def _as_images(values: Tensor, what: str) -> Tensor:
 
 
 def _ids(arrays: Arrays, split: str, rows: int, path: Path) -> Sequence[str]:
-    role = f"{split}ids"
-    if role not in arrays:
-        return RowNumbers(rows)
-    ids = texts_of(arrays[role], f"{path}: {role}")
-    if len(ids) != rows:
+    role, good = f"{split}ids", arrays.get(f"{split}good")
+    total = rows if good is None else len(good)
+    ids = texts_of(arrays[role], f"{path}: {role}") if role in arrays else RowNumbers(total)
+    if len(ids) != total:
         raise DataError(f"{path}: {len(ids)} {role} for {rows} rows of {split}features; save one per row")
-    return ids
+    return ids if good is None else SubsetNames(ids, torch.from_numpy(good).nonzero()[:, 0])
 
 
 def _check_finite(values: Tensor, what: str) -> None:

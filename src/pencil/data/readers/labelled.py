@@ -5,6 +5,7 @@ N: rows. C: classes.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from pencil.data.columns import ColumnFile
-from pencil.data.examples import Examples, Splits
+from pencil.data.examples import Examples, RowNumbers, Splits, SubsetNames
 from pencil.data.inputs import Inputs
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.folder import TEST_SPLITS, warn_of_other_splits
@@ -98,7 +99,9 @@ class Labelled:
         self._roles = roles
         self._content = content
         self._rows: list[Row] = []
-        self._ids: PackedTexts = PackedTexts()
+        self._has_ids = "id" in roles.values()
+        self._ids = PackedTexts()
+        self._places = array("q")  # of the rows that were accepted
         self._first: dict[str, int] = {}
         self._number = 0
         self._votes = 0  # counts in a list of votes; 0 without lists, or with class names
@@ -118,6 +121,7 @@ class Labelled:
             return None
         self._rows.append(replace(row, content=""))  # it is kept elsewhere
         self._ids.append(name)
+        self._places.append(self._number - 1)
         return row
 
     @property
@@ -147,9 +151,9 @@ class Labelled:
             )
 
     def _id(self, cells: Cells) -> str:
-        if "id" not in cells:
-            return str(self._number - 1)
-        name = cell_text(cells["id"])
+        if not self._has_ids:
+            return ""
+        name = cell_text(cells.get("id"))
         before = self._first.setdefault(name, self._number)
         if not name or before != self._number:
             words = f"{name!r} is also in row {before}" if name else "is empty"
@@ -186,7 +190,10 @@ class Labelled:
                 "classes; name another column: --set data.columns.label=NAME"
             )
         labels = labels_of(self._rows, class_index(names, given=False), len(names), path)
-        whole = Examples(inputs, labels, names, self._ids)
+        numbers = SubsetNames(
+            RowNumbers(self._number), torch.frombuffer(self._places, dtype=torch.int64).clone()
+        )
+        whole = Examples(inputs, labels, names, self._ids if self._has_ids else numbers)
         bad = self._problems.by_row
         skipped = {f"row {number}": bad[number] for number in sorted(bad)}
         return replace(splits_of(whole, [row.split for row in self._rows], path), skipped_rows=skipped)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pencil.data.columns import ColumnFile, open_columns
 from pencil.data.encoding import ColumnEncoding, encode, fit
-from pencil.data.examples import Splits, Unlabelled
+from pencil.data.examples import RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import Record
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.labelled import Labelled
@@ -114,9 +114,10 @@ def read_records_alone(
     for number, cells in enumerate(file.rows()):
         if not has_other_cells(cells, number + 1, names[0] if names else "id", problems):
             rows.append(_joined(cells, names))
-            ids.append(cell_text(by_role(cells, roles).get("id", number)))
+            ids.append(cell_text(by_role(cells, roles).get("id")))
     problems.check()
-    return Unlabelled(_inputs(rows, names, encoding, path), ids)
+    own = ids if "id" in roles.values() else RowNumbers(len(ids))
+    return Unlabelled(_inputs(rows, names, encoding, path), own)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, NoReturn
 from torch import Tensor
 
 from pencil.data.columns import ColumnFile, open_columns
-from pencil.data.examples import Splits, Unlabelled
+from pencil.data.examples import RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import Text
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.labelled import Labelled
@@ -108,11 +108,12 @@ def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Un
     for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
         row = by_role(cells, roles)
         texts.append(cell_text(row.get("text")))
-        ids.append(cell_text(row.get("id", number - 1)))
+        ids.append(cell_text(row.get("id")))
         if not has_other_cells(cells, number, "text", problems) and not texts[-1]:
             problems.add(number, "text", "is empty")
     problems.check()
-    return Unlabelled(TextInputs(texts), ids)
+    own = ids if "id" in roles.values() else RowNumbers(len(ids))
+    return Unlabelled(TextInputs(texts), own)
 
 
 def texts_in(path: Path, columns: Mapping[str, str] | None = None) -> str:

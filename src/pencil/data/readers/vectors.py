@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pencil.data.columns import ColumnFile, open_columns
-from pencil.data.examples import Splits, Unlabelled
+from pencil.data.examples import RowNumbers, Splits, Unlabelled
 from pencil.data.inputs import TensorInputs
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.labelled import Labelled
@@ -77,9 +77,10 @@ def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | N
             problems.add(number, "features", problem)
             continue
         vectors.add(row["features"])
-        ids.append(cell_text(row.get("id", number - 1)))
+        ids.append(cell_text(row.get("id")))
     problems.check()
-    return Unlabelled(TensorInputs(vectors.tensor()), ids)
+    own = ids if "id" in roles.values() else RowNumbers(len(ids))
+    return Unlabelled(TensorInputs(vectors.tensor()), own)
 
 
 class _Vectors:

@@ -9,6 +9,7 @@ holds a Python object per row.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,10 +100,10 @@ class SplitIndex:
 
     def key(self, row: int) -> str:
         """The name of the row within its shard; its position where rows have no names."""
-        if self._key_ends is None:
+        if self.key_ends is None:
             return str(self.place(row)[1])
-        begin = int(self._key_ends[row - 1]) if row else 0
-        return bytes(self._keys[begin : int(self._key_ends[row])]).decode("utf-8", "surrogateescape")
+        begin = int(self.key_ends[row - 1]) if row else 0
+        return bytes(self.keys[begin : int(self.key_ends[row])]).decode("utf-8", "surrogateescape")
 
     def check_labels(self, classes: int) -> None:
         """Refuse labels that are no class; they are read in pieces, since there may be very many."""
@@ -117,11 +118,13 @@ class SplitIndex:
                 )
 
     @cached_property
-    def _key_ends(self) -> Integers | None:
+    def key_ends(self) -> Integers | None:
+        """(N,) where in ``keys`` the name of each row ends; None where rows have no names."""
         return self._mapped("key-ends") if self.file("key-ends").exists() else None
 
     @cached_property
-    def _keys(self) -> NDArray[np.uint8]:
+    def keys(self) -> NDArray[np.uint8]:
+        """The names of all rows, one after the other."""
         with open_plain(self.file("keys")) as file:
             size = os.fstat(file.fileno()).st_size
             return np.memmap(file, np.uint8, mode="c") if size else np.empty(0, np.uint8)
@@ -147,6 +150,17 @@ class Ids(Sequence[str]):
     """``<shard>/<key>`` for every row, made when needed."""
 
     split: SplitIndex
+
+    @property
+    def are_generated(self) -> bool:
+        """Whether rows have no names, so that their positions take the place of keys."""
+        return self.split.key_ends is None
+
+    @property
+    def checksum(self) -> int:
+        """Of all keys; the names of shards are in the checksum of the inputs."""
+        ends = self.split.key_ends
+        return 0 if ends is None else zlib.crc32(self.split.keys.data, zlib.crc32(ends.data))
 
     def __len__(self) -> int:
         return len(self.split)
