@@ -21,6 +21,29 @@ def test_the_page_goes_into_the_run(main_program, finished):
     assert "<!doctype html>" in (finished / "report.html").read_text(encoding="utf-8")
 
 
+DEEP = "[" * 200_000
+
+
+def test_hostile_texts_are_one_line(main_program, finished, tmp_path):
+    (tmp_path / "deep.jsonl").write_text(DEEP)
+    code, _, told = main_program("report", finished, "--texts", tmp_path / "deep.jsonl")
+    assert (code, told.count("\n")) == (2, 1)
+    assert "deep.jsonl, line 1: is not valid JSON" in told
+
+
+def test_hostile_metadata_of_an_arrow_file_is_one_line(main_program, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"text": ["a", "b"], "label": [0, 1]}).replace_schema_metadata({"huggingface": DEEP})
+    with (
+        arrow.OSFile(str(tmp_path / "deep.arrow"), "wb") as file,
+        arrow.ipc.new_file(file, table.schema) as out,
+    ):
+        out.write_table(table)
+    code, _, told = main_program("train", tmp_path / "deep.arrow", "--out", tmp_path / "run")
+    assert (code, told.count("\n")) == (2, 1)
+    assert "deep.arrow" in told
+
+
 def test_everything_at_once_as_json(main_program, finished, tmp_path):
     pytest.importorskip("matplotlib")
     words = ("--out", tmp_path / "a.html", "--markdown", tmp_path / "a.md", "--figures", tmp_path / "charts")

@@ -6,6 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from pencil.data import Beside
+from pencil.data.fingerprint import fingerprint
 from pencil.errors import RunError
 from pencil.report import gather
 from pencil.review import Review
@@ -82,6 +84,42 @@ def test_changed_data_is_refused_and_what_differs_is_named(run, arrays, change, 
         assert "--changed-data" in str(refused.value)
     assert evaluate(run, "train", changed_data=True)["examples"] == len(arrays["y"])
     assert gather(run, changed_data=True).totals
+
+
+@pytest.mark.parametrize("change", ["ids", "rows"])
+def test_rows_that_change_places_are_noticed_and_not_shown(run, arrays, change, tmp_path):
+    shown = gather(run).corrections + gather(run).reviews
+    if change == "ids":
+        two = [arrays["ids"].tolist().index(each.case.id) for each in shown[:2]]
+        arrays["ids"][two] = arrays["ids"][two[::-1]]
+    else:
+        two = np.flatnonzero(arrays["y"] == arrays["y"][7])[1:3]  # the labels stay as they are
+        arrays["X"][two] = arrays["X"][two[::-1]]
+    np.savez(tmp_path / "points.npz", **arrays)
+    (tmp_path / "t.csv").write_text("id,text\n" + "".join(f"{name},of {name}\n" for name in arrays["ids"]))
+    beside = Beside("texts", tmp_path / "t.csv")
+    for attempt in (lambda: own_examples(run), lambda: gather(run, beside=beside)):
+        with pytest.raises(ChangedDataError):
+            attempt()
+    anyway = gather(run, changed_data=True, beside=beside)
+    texts = [each.text for each in anyway.corrections + anyway.reviews]
+    assert texts == [None if change == "ids" else f"of {each.case.id}" for each in shown]
+
+
+def test_the_fingerprint_of_a_run_of_before_still_counts(run, arrays, tmp_path):
+    """Such a run has sampled marks, without "numbered"."""
+    kept = json.loads((run.path / "data.json").read_text())
+    assert kept["train"]["numbered"] is False
+    kept |= {
+        split: fingerprint(getattr(own_examples(run).source, split), sampled=True)
+        for split in ("train", "test")
+    }
+    (run.path / "data.json").write_text(json.dumps(kept))
+    own_examples(run)
+    reverse(arrays)
+    np.savez(tmp_path / "points.npz", **arrays)
+    with pytest.raises(ChangedDataError, match=r"ids differ; .*labels differ"):
+        own_examples(run)
 
 
 def test_a_run_is_not_resumed_on_other_labels(run, arrays, tmp_path):

@@ -31,10 +31,15 @@ class RowNumbers(Sequence[str]):
 
 @dataclass(frozen=True)
 class SubsetNames(Sequence[str]):
-    """Names of some rows, looked up when needed."""
+    """Names of some rows, looked up when needed; some of some refer to all."""
 
     base: Sequence[str]
     indices: Tensor
+
+    def __post_init__(self) -> None:
+        if isinstance(self.base, SubsetNames):
+            object.__setattr__(self, "indices", self.base.indices[self.indices])
+            object.__setattr__(self, "base", self.base.base)
 
     def __len__(self) -> int:
         return self.indices.shape[0]

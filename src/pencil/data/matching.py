@@ -27,9 +27,7 @@ def has_own_ids(ids: Sequence[str]) -> bool:
 
 def all_ids(ids: Sequence[str]) -> Sequence[str]:
     """The ids of all rows that a reader found, of which ``ids`` may be some."""
-    while isinstance(ids, SubsetNames):
-        ids = ids.base
-    return ids
+    return ids.base if isinstance(ids, SubsetNames) else ids
 
 
 def match_rows(

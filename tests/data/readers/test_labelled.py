@@ -3,8 +3,15 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pencil.data import read_texts
+from pencil.data import has_own_ids, read_records, read_texts
+from pencil.data.columns import HEAD
+from pencil.data.matching import all_ids
+from pencil.data.readers.records import fit_records, read_records_alone
+from pencil.data.readers.texts import read_texts_alone
+from pencil.data.readers.vectors import read_vectors, read_vectors_alone
 from pencil.errors import DataError
 
 
@@ -75,3 +82,66 @@ def test_a_list_with_one_label_is_that_label_and_an_empty_one_is_none(write):
     with pytest.raises(DataError, match="row 3, column 'label': is empty"):
         read_texts(path)
     assert read_texts(path, on_error="skip").train.class_names == ("cat", "dog")
+
+
+READERS = {
+    "text": (read_texts, read_texts_alone, {"text": "a"}),
+    "table": (
+        lambda path, **words: read_records(path, encoding=fit_records(path, {}, "skip"), **words),
+        lambda path: read_records_alone(path, {}, fit_records(path.with_name("labelled.jsonl"), {})),
+        {"size": 1.5},
+    ),
+    "vectors": (read_vectors, lambda path: read_vectors_alone(path, {}), {"features": [0.5, 1.0]}),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(kind=st.sampled_from(sorted(READERS)), data=st.data())
+def test_each_row_keeps_its_id_and_label_and_numbers_are_no_ids(tmp_path_factory, kind, data):
+    """Odd ids or none, rows that are skipped, rows to test on: each row of the result against the file."""
+    read, _, content = READERS[kind]
+    count = data.draw(st.integers(4, 9))
+    odd = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).map(str.strip).filter(bool)
+    odd = odd.filter(lambda name: name.lower() != "nan")
+    own = data.draw(st.none() | st.lists(odd, min_size=count, max_size=count, unique=True))
+    bad = data.draw(st.sets(st.integers(2, count - 1), max_size=count - 2))
+    tests = data.draw(st.sets(st.integers(2, count - 1)))
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    lines = [
+        content
+        | {"size": 7 * row % 5 + 0.5, "label": "" if row in bad else "ab"[row % 2]}
+        | {"split": "test" if row in tests else "train"}
+        | ({} if own is None else {"id": own[row]})
+        for row in range(count)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    splits = read(path, on_error="skip")
+    for part, chosen in ((splits.train, set(range(count)) - tests), (splits.test, tests)):
+        wanted = sorted(chosen - bad)
+        assert (part is None) == (not wanted)
+        if part is not None:
+            assert list(part.ids) == [str(row) if own is None else own[row] for row in wanted]
+            assert [part.class_names[label] for label in part.labels.hard.tolist()] == [
+                "ab"[row % 2] for row in wanted
+            ]
+            assert has_own_ids(part.ids) == (own is not None)
+            assert len(all_ids(part.ids)) == count
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("own", [None, ["007", "x"]])
+def test_rows_without_labels_have_their_ids_or_numbers(tmp_path, kind, own):
+    _, read_alone, content = READERS[kind]
+    labelled = [content | {"size": row, "label": "ab"[row]} for row in range(2)]
+    (tmp_path / "labelled.jsonl").write_text("".join(json.dumps(line) + "\n" for line in labelled))
+    lines = [content | {"size": 1} | ({} if own is None else {"id": own[row]}) for row in range(2)]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read_alone(tmp_path / "new.jsonl")
+    assert list(found.ids) == (own or ["0", "1"])
+    assert has_own_ids(found.ids) == (own is not None)
+
+
+def test_an_id_that_only_late_rows_have_names_none_of_them(write):
+    rows = [{"label": "ab"[row % 2]} for row in range(HEAD + 2)]
+    rows[-1]["id"] = "5"
+    assert list(read_texts(write(*rows)).train.ids) == [str(row) for row in range(HEAD + 2)]

@@ -6,6 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from pencil.data import has_own_ids
+from pencil.data.fingerprint import fingerprint
 from pencil.data.shards import Fields, read_shards, write_index
 from pencil.data.shards import parquet as module
 from pencil.errors import DataError
@@ -45,6 +47,19 @@ def test_images_with_labels_and_ids(images, tmp_path):
     assert [train.ids[row] for row in rows.tolist()] == [
         *("1.parquet/1-6", "0.parquet/0-0", "1.parquet/1-1", "0.parquet/0-6")
     ]
+
+
+def test_rows_without_an_id_column_are_known_to_have_none(tmp_path):
+    values = [[0.0, 1.0]] * 4
+    marks = []
+    for number, own in enumerate([None, ["a", "b", "c", "d"], ["a", "c", "b", "d"]]):
+        columns = {"features": values, "label": ["x", "y"] * 2} | ({} if own is None else {"id": own})
+        index(write(tmp_path / f"{number}/s.parquet", columns), tmp_path / f"index{number}")
+        train = read_shards(tmp_path / f"index{number}").train
+        assert has_own_ids(train.ids) == has_own_ids(train.subset(torch.tensor([1])).ids) == (own is not None)
+        assert list(train.ids) == [f"s.parquet/{each}" for each in own or range(4)]
+        marks.append(fingerprint(train)["ids"])
+    assert len(set(marks)) == 3
 
 
 def test_images_as_the_datasets_package_writes_them(png, tmp_path):

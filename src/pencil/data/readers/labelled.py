@@ -116,11 +116,10 @@ class Labelled:
             self._problems.add(self._number, "features", features)
         row = parse_row(self._number, cells, self._content, self._order or None, self._problems)
         self._check_width(cells.get("votes"))
-        name = self._id(cells)
+        self._ids.append(self._id(cells))
         if len(self._problems.found) > before:
             return None
         self._rows.append(replace(row, content=""))  # it is kept elsewhere
-        self._ids.append(name)
         self._places.append(self._number - 1)
         return row
 
@@ -190,10 +189,9 @@ class Labelled:
                 "classes; name another column: --set data.columns.label=NAME"
             )
         labels = labels_of(self._rows, class_index(names, given=False), len(names), path)
-        numbers = SubsetNames(
-            RowNumbers(self._number), torch.frombuffer(self._places, dtype=torch.int64).clone()
-        )
-        whole = Examples(inputs, labels, names, self._ids if self._has_ids else numbers)
+        accepted = torch.frombuffer(self._places, dtype=torch.int64).clone()
+        ids = SubsetNames(self._ids if self._has_ids else RowNumbers(self._number), accepted)
+        whole = Examples(inputs, labels, names, ids)
         bad = self._problems.by_row
         skipped = {f"row {number}": bad[number] for number in sorted(bad)}
         return replace(splits_of(whole, [row.split for row in self._rows], path), skipped_rows=skipped)
