@@ -7,8 +7,7 @@ An entry (an image file, or a line of a table) belongs to a row by its id, or by
     order      the first entry belongs to the first row of the data, if there are as many entries as rows and none of
                them matches by id
 
-Rows without ids of their own have numbers from 0. Numbers of entries match them only if they are exactly those of all
-rows, or of the rows to train on, row 0 among them: files counted from 1 would show each row the image of another.
+Rows without ids of their own have numbers from 0, which must be exactly those of the entries, see ``_is_sure``.
 """
 
 from __future__ import annotations
@@ -160,7 +159,9 @@ def _matched(
 
 def _is_sure(known: Mapping[str, object], ids: Sequence[str], count: int, *, have_ids: bool) -> bool:
     """Whether entries with these names, ``count`` of which match, are those of the rows."""
-    if not has_own_ids(ids):
+    if not has_own_ids(
+        ids
+    ):  # files counted from 1 may have the numbers of all rows too, if row 0 was left out
         source = all_ids(ids)
         wanted = ids if len(known) == len(ids) else source
         return len(known) == len(wanted) and source[0] in known and all(row_id in known for row_id in wanted)
@@ -172,16 +173,14 @@ def _is_sure(known: Mapping[str, object], ids: Sequence[str], count: int, *, hav
 def _in_order(entries: Sequence[_Entry], ids: Sequence[str], beside: Beside) -> dict[str, Path | str]:
     """The entry of each id by order; none if there are more or fewer, or the order is not clear."""
     names = [Path(entry.name or "").parts for entry in entries] if beside.path.expanduser().is_dir() else []
-    if names != sorted(names, key=_counting):  # 1, 10, 2: people count, and programs sort
-        return {}
+    counted = [[_pieces(part) for part in name] for name in names]
     found = {row_id: entry.value for row_id, entry in zip(ids, entries, strict=False)}
-    return found if len(found) == len(ids) == len(entries) else {}
+    is_clear = counted == sorted(counted)  # not 1, 10, 2: people count, and programs sort
+    return found if is_clear and len(found) == len(ids) == len(entries) else {}
 
 
-def _counting(name: tuple[str, ...]) -> list[list[str | int]]:
-    """What sorts file names by the numbers in them."""
-    pieces = (re.split(r"(\d+)", part) for part in name)
-    return [[int(piece) if piece.isdecimal() else piece for piece in part] for part in pieces]
+def _pieces(name: str) -> list[str | int]:
+    return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"(\d+)", name)]
 
 
 def _by_key(entries: Sequence[_Entry], key: Callable[[_Entry], str | None]) -> dict[str, Path | str]:

@@ -1,9 +1,8 @@
 """A fingerprint of a data set, which no file is read for that the reader did not read.
 
 It covers the number of rows, all class names, labels and ids, and which rows a reader left out. Of contents in memory
-(features, texts, tables) it covers all; of shards the checksums in their index; of files that are read when needed,
-such as images, and of a data set in Python a sample of rows. So what it does not notice is: image files outside the
-sample that changed under their names, and shards that changed without a new index.
+(features, texts, tables) it covers all; of shards the checksums in their index; of others, which are read when needed,
+a sample of rows. So it does not notice image files outside the sample that changed under their names.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ Mark = dict[str, Any]
 
 
 def fingerprint(examples: Examples, *, sampled: bool = False) -> Mark:
-    """Rows, classes and checksums of one split, as plain values, and whether the ids are row numbers.
+    """Rows, classes and checksums of one split, as plain values, and whether its ids are row numbers.
 
-    ``sampled``: with a sample of ids and contents only, as fingerprints without "numbered" were made.
+    ``sampled``: only a sample of ids and contents counts, as in runs of before, whose marks have no "numbered".
     """
     names = "\0".join(examples.class_names).encode("utf-8", "surrogateescape")
     return {

@@ -22,10 +22,7 @@ ENCODER = "encoder"
 
 
 def data_fingerprint(prepared: Prepared, *, sampled: bool = False) -> dict[str, Any]:
-    """The fingerprint of a run's data: every split of the source, and the labels that were trained on.
-
-    For ``sampled`` see ``fingerprint``.
-    """
+    """The fingerprint of a run's data: every split of the source, and the labels that were trained on."""
     source = ((name, getattr(prepared.source, name)) for name in SPLITS)
     marks = {name: fingerprint(part, sampled=sampled) for name, part in source if part is not None}
     encoder = {} if prepared.encoder is None else {ENCODER: prepared.encoder}
