@@ -15,9 +15,10 @@ from pencil.cli.output import print_json, print_text, say
 @run_argument
 @as_json
 def verify(run: Path, json_: bool) -> None:
-    """Check that RUN is whole: formats, ids, checksums, links, and that its parts belong together.
+    """Check that RUN is whole and was not changed.
 
-    Exits with 1 if something is wrong, and prints each problem with its remedy.
+    This covers formats, ids, checksums and links, and whether its parts belong together. Exits with 1 if something is
+    wrong, and prints each problem with its remedy.
     """
     from pencil.run.verify import verify_run
 

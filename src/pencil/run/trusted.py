@@ -111,6 +111,11 @@ def _places(train: Examples, keys: Tensor | None, found: Verified, trusted: Trus
     """The verified label (N,) of each row; ``NEW`` for the others. Warns of labels that belong to no row."""
     _check_unique(train.ids, found, trusted.path)
     own = found.is_table or (has_own_ids(train.ids) and found.own_ids)
+    if found.is_table and not has_own_ids(train.ids):
+        _warn(
+            f"the data has no ids, so those of {trusted.path} are taken for row numbers from 0; if it has changed "
+            "since they were written, give it an id column"
+        )
     if keys is None and Path(trusted.path).name == TRUSTED:
         own = True  # a run that resumes has the same rows: its fingerprint is checked
     places = torch.full((len(train),), NEW)

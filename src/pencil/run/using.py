@@ -113,7 +113,17 @@ def judged_labels(
 def labels_since(
     directory: RunDirectory, earlier: RunDirectory, max_false_relabels: float | None = None
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
-    """The rows of a run that an earlier run does not have, or whose label, verdict or decision has changed."""
+    """The rows of a run that an earlier run does not have, or whose label, verdict or decision has changed.
+
+    Raises:
+        ConfigError: The data has no ids of its own, and has changed: its rows may have other numbers now.
+    """
+    marks = [(each.fingerprint or {}).get("train", {}) for each in (directory, earlier)]
+    if any(mark.get("numbered") for mark in marks) and marks[0].get("contents") != marks[1].get("contents"):
+        raise ConfigError(
+            f"--since {earlier.path}: the data has changed and has no ids of its own, so rows cannot be compared; "
+            "leave the option out, or give the data an id column"
+        )
     chunks, names = judged_labels(directory, max_false_relabels)
     old, old_names = judged_labels(earlier, max_false_relabels)
     before = {name: answer for rows in old for name, answer in _answers(rows, old_names)}
