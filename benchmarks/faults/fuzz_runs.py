@@ -34,7 +34,7 @@ from pencil.results import (
     save_model,
     write_estimates,
 )
-from pencil.results.decisions import HISTORY
+from pencil.results.review_file import SCHEMA
 from pencil.run import RunDirectory, judged_labels, own_examples, prepare_examples
 from pencil.run.own_data import data_fingerprint
 from pencil.stores import GivenLabels
@@ -208,7 +208,7 @@ def _review(folder: Path) -> Made:
         "CREATE TABLE more (x)",
     ):
         made = sqlite3.connect(file)
-        made.executescript(HISTORY)
+        made.executescript(SCHEMA)
         rows = [
             (1, 1, b"b", 1, "changed", 2, None),
             (2, 3, b"", 1, "dropped", None, None),

@@ -29,7 +29,7 @@ from pencil.config import RunConfig
 from pencil.engine import Event
 from pencil.engine.checkpoint import damage
 from pencil.identity import unsealed
-from pencil.results.decisions import REVIEW_FILE
+from pencil.results.review_file import REVIEW_FILE
 from pencil.review import Review
 from pencil.review.history import Who
 

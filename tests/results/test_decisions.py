@@ -126,11 +126,7 @@ COLUMNS = "entry, round, row, id, action, label"
 def test_a_file_of_another_making_is_refused(tmp_path, schema):
     with closing(sqlite3.connect(tmp_path / "review.sqlite")) as made:
         made.execute(schema)
-    expected = "was not|not a review written by pencil review|no such"
-    if "more AS" in schema:
-        assert list(read_decisions(tmp_path)) == []  # what is not asked for is not computed
-        return
-    with pytest.raises(RunError, match=expected):
+    with pytest.raises(RunError, match="pencil review creates"):
         list(read_decisions(tmp_path))
 
 

@@ -1,12 +1,16 @@
 """A page decides only on what it shows: the run that it was loaded from, with the same suggestions."""
 
+import shutil
+
 import pytest
 
 from pencil.estimates import Recalibration
 from pencil.estimates.recalibrate import Curve
+from pencil.identity import write_identity
 from pencil.results import read_decisions
 from pencil.results.audited import Audited, write_audited
 from pencil.review import Review
+from pencil.review.identity import identity_of
 from pencil.run import RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -80,6 +84,24 @@ def test_a_page_of_another_run_is_refused_and_nothing_recorded(make_run, run, se
     assert list(read_decisions(second)) == []
     told, items = loaded(server)
     assert post(server, "decide", identity=told, items=items, action="accept").status_code == 200
+
+
+def test_another_run_in_the_same_folder_is_another_one(run):
+    before = identity_of(RunDirectory.open(run), "words")
+    write_identity(run)
+    assert identity_of(RunDirectory.open(run), "words") != before
+
+
+def test_a_server_whose_run_was_replaced_records_nothing(run, serve_here, tmp_path):
+    """Also by a copy of itself: the server would write to the file that is away."""
+    server = serve_here(run)
+    told, items = loaded(server)
+    away = run.rename(tmp_path / "away")
+    shutil.copytree(away, run)
+    for path, more in (("decide", {"items": items, "action": "accept"}), ("undo", {})):
+        answer = post(server, path, identity=told, **more)
+        assert (answer.status_code, answer.json()["error"][:20]) == (400, "nothing was recorded")
+    assert list(read_decisions(run)) == list(read_decisions(away)) == []
 
 
 def test_a_suggestion_that_changed_since_is_not_accepted(run, serve_here):

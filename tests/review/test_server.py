@@ -4,6 +4,7 @@ import contextlib
 import io
 import signal
 import socket
+import sqlite3
 import threading
 import time
 
@@ -364,6 +365,34 @@ def test_a_signal_ends_it_in_order(serve, people, run, number, words):
     assert ("warning: --host 0.0.0.0: others on the network" in said) is bool(words)
     assert "Traceback" not in said
     assert not (run / "review.sqlite-wal").exists()
+
+
+def test_ctrl_c_ends_it_while_queries_run_that_never_end(serve, people, run):
+    """A trigger that came into the file while the server ran."""
+    server = serve(run, "--port", "0")
+    ann = people(server, "Ann")
+    assert ann.decide(ann.next(), "accept").status_code == 200
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
+    with contextlib.closing(sqlite3.connect(run / "review.sqlite")) as stranger:
+        stranger.execute(f"CREATE TRIGGER wait AFTER INSERT ON leases BEGIN {endless}; END")
+    asking = [threading.Thread(target=wait_in_vain, args=(server, name)) for name in "ab"]
+    for each in asking:
+        each.start()
+    time.sleep(1)
+    code, said = server.end(signal.SIGINT)
+    for each in asking:
+        each.join()
+    assert code == 0
+    assert "1 decided" in said
+    assert "Traceback" not in said
+
+
+def wait_in_vain(server, client):
+    headers = {"Authorization": f"Bearer {server.token}"}
+    with contextlib.suppress(httpx.HTTPError):
+        httpx.post(
+            f"{server.base}/api/next", headers=headers, json={"client": client}, timeout=60, trust_env=False
+        )
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def review(
         _greet(run, url, token, opened, json_)
         app = build_app(opened, token, host, reviewer or user_name(), named=bool(reviewer))
         with _opened(url, open_):
-            serve(app, listening)
+            serve(app, listening, opened.stop)
         done, place = opened.progress()["decided"], shlex.quote(str(run))
     say(
         f"{done:,} decided; next: pencil labels {place} --out labels.csv, or pencil train DATA --trusted {place}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,42 +15,15 @@ from pathlib import Path
 import torch
 
 from pencil.errors import RunError
+from pencil.identity import run_id
 from pencil.results.judged import DECISIONS, DROPPED, NO_CLASS, UNDECIDED, Decided
+from pencil.results.review_file import REVIEW_FILE, check_run, check_schema, restrain, unreadable
 
-REVIEW_FILE = "review.sqlite"
 SKIPPED, UNDONE = "skipped", "undone"  # entries other than decisions
-MOST_BYTES = 16 << 20  # of one value in the file
 
 FIRST = "first"
 """The round of the decisions that count; other rounds, such as second opinions, are kept beside them."""
 
-# version counts a row's decisions and undos in a round, so that the second of two concurrent decisions is rejected. A
-# skip has no version. A request may have several entries; request is the number of its first one, which alone has the
-# ticket. The ticket is chosen by the client per request: a request that is sent twice is carried out once.
-HISTORY = """
-CREATE TABLE IF NOT EXISTS history (
-  entry INTEGER PRIMARY KEY,
-  request INTEGER NOT NULL,
-  round TEXT NOT NULL,
-  row INTEGER NOT NULL,
-  id BLOB NOT NULL,
-  version INTEGER,
-  action TEXT NOT NULL,
-  label INTEGER,
-  undoes INTEGER UNIQUE REFERENCES history (entry),
-  reviewer TEXT NOT NULL,
-  client TEXT NOT NULL,
-  at TEXT NOT NULL,
-  ticket TEXT UNIQUE,
-  UNIQUE (round, row, version)
-);
-CREATE INDEX IF NOT EXISTS history_by_client ON history (client, entry);
-CREATE INDEX IF NOT EXISTS history_by_request ON history (request);
-CREATE TRIGGER IF NOT EXISTS history_stays BEFORE UPDATE ON history
-  BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
-CREATE TRIGGER IF NOT EXISTS history_remains BEFORE DELETE ON history
-  BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
-"""
 NOT_UNDONE = "NOT EXISTS (SELECT 1 FROM history AS undo WHERE undo.undoes = made.entry)"
 IN_FORCE = f"made.action IN {DECISIONS[1:]} AND {NOT_UNDONE}"
 """A condition on ``history AS made``: the entry is a decision, and nobody has undone it."""
@@ -166,52 +138,13 @@ class DecisionReader:
 
 @contextlib.contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """Open a run's review read-only, after checking that its history is a plain table."""
+    """Open a run's review read-only, after checking that it is a review and that of this run."""
     path = folder / REVIEW_FILE
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
             restrain(history)
-            check_history(history, path)
+            check_schema(history, path)
+            check_run(history, path, run_id(folder))
             yield history
     except (sqlite3.Error, UnicodeDecodeError) as error:  # text columns may hold invalid UTF-8
         raise unreadable(path, error) from error
-
-
-def restrain(connection: sqlite3.Connection) -> None:
-    """Harden a connection against untrusted files: no functions called by the schema, and a size limit for values."""
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
-    if sys.version_info >= (3, 12):
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-
-
-def check_history(history: sqlite3.Connection, path: Path) -> None:
-    """Reject views (which may never end), computed columns, and tables without an index for undos.
-
-    Raises:
-        RunError: ``history`` is not a table as ``pencil review`` creates it.
-    """
-    (kind,) = history.execute("SELECT type FROM sqlite_schema WHERE name = 'history'").fetchone() or (None,)
-    (plain,) = history.execute(
-        "SELECT COUNT(*) FROM pragma_table_xinfo('history') WHERE hidden = 0 AND name IN (?, ?, ?, ?, ?, ?, ?)",
-        ("entry", "round", "row", "id", "action", "label", "undoes"),
-    ).fetchone()
-    found = history.execute(
-        "SELECT 1 FROM pragma_index_list('history') AS listed, pragma_index_info(listed.name) AS info "
-        "WHERE listed.partial = 0 AND info.seqno = 0 AND info.name = 'undoes'"
-    ).fetchone()
-    virtual = history.execute(
-        "SELECT 1 FROM sqlite_schema WHERE name = 'history' AND sql LIKE 'CREATE VIRTUAL%'"
-    ).fetchone()
-    if kind != "table" or plain != 7 or found is None or virtual is not None:
-        raise RunError(
-            f"{path}: not a review written by pencil review; restore the file from a backup, or move it away"
-        )
-
-
-def unreadable(path: Path, error: Exception) -> RunError:
-    """The error for a review that cannot be read or written."""
-    return RunError(
-        f"{path}: {error}; allow this user to read and write the file and its folder, or restore it from a backup"
-    )

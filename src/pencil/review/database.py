@@ -2,7 +2,8 @@
 
 It uses a write-ahead log and syncs every commit (``synchronous = FULL``), so that confirmed decisions are on disk.
 Writing transactions take the lock first, so that several servers can share the file. Only the owner may read it,
-because it contains names of reviewers and row ids.
+because it contains names of reviewers and row ids. Nothing is recorded once the folder holds another run or another
+file, because nobody would find it.
 """
 
 from __future__ import annotations
@@ -18,55 +19,49 @@ from typing import Any
 
 from pencil.durable import sync
 from pencil.errors import RunError
-from pencil.results.decisions import HISTORY, check_history, restrain, unreadable
+from pencil.identity import run_id
+from pencil.results.review_file import SCHEMA, check_run, check_schema, restrain, unreadable
 
 OWNER_ONLY = 0o600
 BUSY_SECONDS = 120.0  # another server may be filling the queue
-
-# A part is a list of rows in an order; place is a row's rank in it. Leases and skips are a round's, as decisions are.
-QUEUE = """
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS parts (
-  part INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, round TEXT NOT NULL, source TEXT NOT NULL,
-  rows INTEGER NOT NULL, decided INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS queue (
-  part INTEGER NOT NULL, place INTEGER NOT NULL, row INTEGER NOT NULL, chance REAL NOT NULL,
-  decided INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (part, place)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS queue_open ON queue (part, place) WHERE decided = 0;
-CREATE INDEX IF NOT EXISTS queue_by_row ON queue (row);
-CREATE TABLE IF NOT EXISTS leases (
-  round TEXT NOT NULL, row INTEGER NOT NULL, client TEXT NOT NULL, until REAL NOT NULL, PRIMARY KEY (round, row)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS leases_by_client ON leases (client);
-CREATE TABLE IF NOT EXISTS skips (
-  round TEXT NOT NULL, client TEXT NOT NULL, row INTEGER NOT NULL, entry INTEGER NOT NULL,
-  PRIMARY KEY (round, client, row)
-) WITHOUT ROWID;
-"""
+STEPS = 100_000  # of SQLite between two looks at whether a query is to be interrupted
 
 
 class Database:
     """The connection to a review's database, shared by the threads of a server."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._run = path, run_id(path.parent)
         self._lock = threading.RLock()
+        self._last: int | None = None  # the thread that alone may still ask
         make_private(path)
+        self._file = _place(path)  # before it is opened, to notice a file that replaces it meanwhile
         with self._named_errors():
             self._db = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            restrain(self._db)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(QUEUE + HISTORY)
-            check_history(self._db, path)
+            self._db.set_progress_handler(lambda: self._last not in (None, threading.get_ident()), STEPS)
+            self._begin()
             sync(path.parent)  # makes a new file durable
 
+    def _begin(self) -> None:
+        restrain(self._db)
+        check_schema(self._db, self.path, begun=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT")
+        check_run(self._db, self.path, self._run)
+        if self._run is not None:
+            with self.writing():
+                self.run("INSERT OR IGNORE INTO about VALUES ('run', ?)", (self._run,))
+
+    def stop(self) -> None:
+        """Interrupt the queries of all other threads, now and from now on: one of them may never end."""
+        self._last = threading.get_ident()
+
     def close(self) -> None:
-        """Close the file."""
+        """Interrupt the queries of other threads, and close the file."""
+        self.stop()
         with self._lock:
             self._db.close()
 
@@ -77,11 +72,20 @@ class Database:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._check_place()
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    def _check_place(self) -> None:
+        folder = self.path.parent
+        if run_id(folder) != self._run or _place(self.path) != self._file:
+            raise RunError(
+                f"nothing was recorded: the run or its review was replaced or moved; stop the server, and start it "
+                f"again with: pencil review {folder}"
+            )
 
     def run(self, query: str, values: Any = ()) -> int:
         """Execute a statement; return the id of the last inserted row."""
@@ -108,6 +112,14 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise unreadable(self.path, error) from error
+
+
+def _place(path: Path) -> tuple[int, int] | None:
+    """Which file a name stands for; None if there is none."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None
 
 
 def make_private(path: Path) -> None:

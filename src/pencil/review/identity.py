@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from pencil.errors import PencilError
+from pencil.identity import run_id
 from pencil.results.audited import AUDITED
 from pencil.results.estimates import ESTIMATES
 from pencil.review.session import Session
@@ -38,8 +39,8 @@ def digest_of(words: Iterable[str]) -> str:
 
 
 def identity_of(directory: RunDirectory, *words: str) -> str:
-    """The identity of a session: a digest of its run's folder and of the words that tell what it shows."""
-    return digest_of((str(directory.path.resolve()), *words))
+    """The identity of a session: a digest of its run's id and folder and of the words that tell what it shows."""
+    return digest_of((run_id(directory.path) or "", str(directory.path.resolve()), *words))
 
 
 def check_identity(session: Session, loaded: str | None) -> None:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from pencil.data import Beside
 from pencil.errors import ConfigError, RunError
-from pencil.results.decisions import FIRST, REVIEW_FILE
+from pencil.results.decisions import FIRST
 from pencil.results.judged import verdict_of
+from pencil.results.review_file import REVIEW_FILE
 from pencil.review.database import Database
 from pencil.review.history import Choice, Entry, History, Who
 from pencil.review.identity import digest_of, identity_of, source_of
@@ -99,6 +100,10 @@ class Review:
     def matched(self) -> str | None:
         """How many rows have an attached image or text; None if nothing is attached."""
         return None if self._pictures is None else self._pictures.matched
+
+    def stop(self) -> None:
+        """Interrupt the requests of other threads, before this one asks for the last time and closes the file."""
+        self._database.stop()
 
     def close(self) -> None:
         """Close the file."""

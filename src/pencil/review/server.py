@@ -243,12 +243,15 @@ def make_server(app: App, limits: Limits = LIMITS) -> Any:
     return uvicorn.Server(settings)
 
 
-def serve(app: App, listening: socket.socket) -> None:
-    """Serve until Ctrl-C or SIGTERM."""
+def serve(app: App, listening: socket.socket, stop: Callable[[], object] = lambda: None) -> None:
+    """Serve until Ctrl-C or SIGTERM; then ``stop`` ends requests that would keep the server waiting."""
+    server = make_server(app)
+    end = server.handle_exit
+    server.handle_exit = lambda *signaled: (stop(), end(*signaled))
     # uvicorn shuts down and then raises the signal again.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        make_server(app).run(sockets=[listening])
+        server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
