@@ -1,6 +1,7 @@
 """Certificates: recomputed from their own contents, and rejected whatever is altered."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,7 @@ def test_every_altered_value_is_rejected(certificate):
 
 NOT_RECOMPUTED = {
     "written_by",
+    "run",
     "at",
     "auditor",
     "id",
@@ -93,11 +95,17 @@ def test_a_forger_who_also_renews_the_checksum_is_found_by_recomputing(certifica
             continue
         with pytest.raises(CertificateError):
             verify(certificate)
-    for path in (("draws", 0, "items", 0, "id"), ("draws", 0, "items", 1, "confidence"), ("plan", "labels")):
+    only_run = [
+        ("plan", "run"),
+        ("plan", "labels"),
+        *(("draws", 0, "items", 0, name) for name in ("id", "row")),
+    ]
+    for path in (*only_run, ("draws", 0, "items", 1, "confidence")):
         forged = change(contents, path)
         forged["checksum"] = checksum(forged)
         certificate.write_text(json.dumps(forged))
-        with pytest.raises(CertificateError, match="not those of the audit"):
+        verify(certificate)  # the checksum is no signature
+        with pytest.raises(CertificateError, match="rejected"):
             verify(certificate, labels)
 
 
@@ -126,6 +134,39 @@ def test_other_files_are_rejected_in_one_line(tmp_path, text):
     file.write_text(text)
     with pytest.raises(CertificateError, match=r"^[^\n]+$"):
         verify(file)
+
+
+def test_a_certificate_of_another_run_is_rejected_even_if_its_labels_are_equal(certificate, labels):
+    with pytest.raises(CertificateError, match="another run"):
+        verify(certificate, replace(labels, run="another"))
+
+
+def test_parts_of_another_audit_are_rejected(certificate):
+    for part in ("draws", "answers"):
+        contents = json.loads(certificate.read_text())
+        contents[part][0]["audit"] = "another"
+        contents["checksum"] = checksum(contents)
+        certificate.write_text(json.dumps(contents))
+        with pytest.raises(CertificateError, match="parts of another audit"):
+            verify(certificate)
+
+
+def test_a_certificate_from_before_there_were_ids_is_verified(certificate, labels):
+    contents = json.loads(certificate.read_text()) | {"format": "pencil audit certificate 1"}
+    del contents["plan"]["id"], contents["plan"]["run"]
+    for part in (*contents["draws"], *contents["answers"]):
+        del part["audit"]
+    contents["checksum"] = checksum(contents)
+    certificate.write_text(json.dumps(contents))
+    assert verify(certificate) == contents
+    assert verify(certificate, replace(labels, run="")) == contents
+
+
+def test_a_certificate_of_a_later_format_is_rejected_by_its_name(certificate):
+    contents = json.loads(certificate.read_text()) | {"format": "pencil audit certificate 3", "more": {}}
+    certificate.write_text(json.dumps(contents))
+    with pytest.raises(CertificateError, match="certificate 3"):
+        verify(certificate)
 
 
 def test_huge_counts_are_rejected_at_once(certificate):

@@ -6,7 +6,9 @@ import signal
 import pytest
 
 from pencil.audit import AuditPage, FrozenLabels, Wanted, begin, current_audit
-from pencil.errors import ConfigError
+from pencil.audit.log import LOG
+from pencil.errors import ConfigError, RunError
+from pencil.identity import write_identity
 from pencil.review import Review
 from pencil.review.history import Who
 from pencil.review.session import Session
@@ -104,6 +106,22 @@ def test_the_page_knows_its_audit_again_but_no_other_one(page, run):
     review = Review(run)
     review.close()
     assert review.identity != page.identity
+
+
+def test_a_page_of_an_audit_that_another_replaced_records_nothing(page, run):
+    begin(run, page._labels, Wanted(looks=20, seed=6, bound="live"))
+    for ticket in ("once", "again"):
+        with pytest.raises(RunError, match="nothing was recorded"):
+            answered(page, 0, ticket=ticket)
+    assert current_audit(run).answers == []
+
+
+def test_a_page_of_a_run_that_another_replaced_records_nothing(page, run):
+    before = (run.path / LOG).read_bytes()
+    write_identity(run.path)
+    with pytest.raises(RunError, match="another run"):
+        answered(page, 0)
+    assert (run.path / LOG).read_bytes() == before
 
 
 def test_images_are_shown_without_their_names(tmp_path):

@@ -13,6 +13,7 @@ from pencil.audit import FrozenLabels, Wanted, answer, begin, current_audit, fin
 from pencil.audit.bounds import live_bound, most_errors
 from pencil.audit.log import LOG, read_audits
 from pencil.errors import ConfigError, RunError
+from pencil.identity import write_identity
 from pencil.run import LabelTable
 from support.audits import NAMES, true_label
 
@@ -188,7 +189,71 @@ def test_an_incomplete_line_is_dropped_and_overwritten(run, labels, truth):
         json.loads(line)
 
 
-@pytest.mark.parametrize("line", ['{"answer": {"look": 1}}', "[]", '{"draw": null, "more": 1}', "\udc80"])
+def test_answers_and_draws_of_an_audit_are_refused_after_another_was_begun(run, labels, truth):
+    old = begin(run, labels, Wanted(looks=10, seed=5, bound="live"))
+    begin(run, labels, Wanted(looks=10, seed=5, bound="live"))  # the same labels
+    before = (run.path / LOG).read_bytes()
+    with pytest.raises(RunError, match="another one"):
+        answer(run, old, all_answers(old, truth), "ann")
+    with pytest.raises(RunError, match="another one"):
+        resumed(run, old, labels, Wanted(looks=20))
+    assert (run.path / LOG).read_bytes() == before
+
+
+def test_an_answer_goes_to_the_audit_that_it_names(run, labels, truth):
+    old = begin(run, labels, Wanted(looks=10, seed=5))
+    answer(run, old, all_answers(old, truth)[:2], "ann")
+    lines = (run.path / LOG).read_bytes().splitlines(keepends=True)
+    new = begin(run, labels, Wanted(looks=10, seed=6))
+    with (run.path / LOG).open("ab") as file:
+        file.writelines(lines[2:])  # as if the answers came late
+    first, second = read_audits(run.path)
+    assert (first.plan, len(first.answers)) == (old.plan, 4)
+    assert (second.plan, len(second.answers)) == (new.plan, 0)
+    with (run.path / LOG).open("ab") as file:
+        file.write(lines[2].replace(old.plan.id.encode(), b"unknown"))
+    with pytest.raises(RunError, match="plan"):
+        read_audits(run.path)
+
+
+def test_a_log_from_before_there_were_ids_is_read_and_continued(run, labels, truth):
+    """Its plans name no run, so only a run without an id has one."""
+    labels = replace(labels, run="")
+    (run.path / "run.json").unlink(missing_ok=True)
+    for seed in (5, 6):
+        audit = begin(run, labels, Wanted(looks=10, seed=seed))
+        answer(run, audit, all_answers(audit, truth)[:seed], "ann")
+    lines = [json.loads(line) for line in (run.path / LOG).read_text().splitlines()]
+    for line in lines:
+        for part in line.values():
+            for name in ("id", "run", "audit"):
+                part.pop(name, None)
+    (run.path / LOG).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [len(audit.answers) for audit in read_audits(run.path)] == [5, 6]
+    known = current_audit(run)
+    assert (known.plan.seed, known.plan.id) == (6, "")
+    answer(run, known, all_answers(known, truth), "ann")
+    begin(run, labels, Wanted(looks=10, seed=7))
+    assert [len(audit.labels) for audit in read_audits(run.path)] == [5, 11, 0]
+    with pytest.raises(RunError, match="another one"):
+        answer(run, known, [(1, None)], "ann")
+
+
+def test_a_log_of_another_run_is_refused(run, labels, truth, tmp_path):
+    audit = begin(run, labels, Wanted(looks=10, seed=5))
+    (tmp_path / "other").mkdir()
+    write_identity(tmp_path / "other")
+    (tmp_path / "other" / LOG).write_bytes((run.path / LOG).read_bytes())
+    with pytest.raises(RunError, match="another run"):
+        read_audits(tmp_path / "other")
+    write_identity(run.path)  # as if the folder held another run now
+    with pytest.raises(RunError, match="another run"):
+        answer(run, audit, all_answers(audit, truth), "ann")
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"answer": {"look": 1}}', "[]", '{"draw": null, "more": 1}', "\udc80"]
+)
 def test_a_damaged_log_is_one_message(run, labels, line):
     begin(run, labels, Wanted(looks=10, seed=5))
     with (run.path / LOG).open("ab") as file:

@@ -36,7 +36,7 @@ def test_a_sample_is_filled_in_and_certified(pencil, run, right, tmp_path):
     assert made.exit_code == 0, made.output
     assert json.loads(made.stdout)["findings"]["answered"] == 0
     head = sheet.read_text().splitlines()
-    assert head[0] == "look,id,a,b,c,answer"
+    assert head[0] == "look,audit,id,a,b,c,answer"
     assert "'=cow" in sheet.read_text()
     audits.fill_in(sheet, filled, right)
     done = json.loads(
@@ -79,7 +79,7 @@ def test_letters_and_question_marks_are_answers(pencil, run, tmp_path):
     assert result["findings"]["answered"] == 5
     assert result["findings"]["cannot_tell"] == 1
     written = [line.rsplit(",", 1)[1] for line in (tmp_path / "again.csv").read_text().splitlines()]
-    first = sheet.read_text().splitlines()[1].split(",")[2]
+    first = sheet.read_text().splitlines()[1].split(",")[3]
     assert written[1:7] == [first, "?", "dog", "'=cow", "'=cow", ""]
     again = pencil("audit", run, "--answers", tmp_path / "again.csv", "--json")
     assert json.loads(again.stdout)["findings"] == result["findings"]
@@ -100,10 +100,16 @@ def test_mistakes_in_the_sheet_name_the_line(pencil, run, tmp_path, answers, mes
     made = pencil("audit", run, "--answers", filled)
     with pytest.raises(DataError, match=message):
         raise made.exception
-    (tmp_path / "other.csv").write_text("look,answer\n99,dog\n")
-    made = pencil("audit", run, "--answers", tmp_path / "other.csv")
-    with pytest.raises(DataError, match="line 2: no look of this audit"):
-        raise made.exception
+
+
+def test_an_old_sheet_is_refused_and_nothing_recorded(pencil, run, tmp_path):
+    sheet, filled = tmp_path / "s.csv", tmp_path / "f.csv"
+    pencil("audit", run, "--csv", sheet, "--looks", 12, "--seed", 3)
+    audits.fill_in(sheet, filled, lambda _: "dog")
+    pencil("audit", run, "--new", "--csv", sheet, "--looks", 12, "--seed", 3)  # even the same labels
+    with pytest.raises(DataError, match="another audit"):
+        raise pencil("audit", run, "--answers", filled).exception
+    assert json.loads(pencil("audit", run, "--json").stdout)["findings"]["answered"] == 0
 
 
 def test_mistakes_have_remedies(pencil, run, tmp_path, main_program):

@@ -17,10 +17,11 @@ from pencil.audit.findings import findings, sentences
 from pencil.audit.labels import FrozenLabels, nested_sets
 from pencil.audit.record import STRATA, Answer, Audit, Draw, Plan
 from pencil.errors import RunError
-from pencil.reading import JSON_BYTES, read_bytes
+from pencil.reading import JSON_BYTES, parse_json, read_bytes
 from pencil.results import writing
 
-FORMAT = "pencil audit certificate 1"
+FORMAT = "pencil audit certificate 2"
+FORMATS = (FORMAT, "pencil audit certificate 1")  # the first one was without the ids of run and audit
 CHECKSUM = "checksum"
 
 
@@ -62,8 +63,11 @@ def write_certificate(path: Path, audit: Audit) -> dict[str, Any]:
 def checksum(contents: dict[str, Any]) -> str:
     """SHA-256 of all other fields, as JSON with sorted keys and without spaces."""
     rest = {name: value for name, value in contents.items() if name != CHECKSUM}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(_text(rest).encode("ascii")).hexdigest()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def verify(path: Path, labels: FrozenLabels | None = None) -> dict[str, Any]:
@@ -76,20 +80,21 @@ def verify(path: Path, labels: FrozenLabels | None = None) -> dict[str, Any]:
         CertificateError: Something was altered, or the labels are others.
     """
     text = read_bytes(path, limit=JSON_BYTES, error=CertificateError)
+    contents: Any = parse_json(text, source=path, error=CertificateError)
+    known = contents.get("format") if isinstance(contents, dict) else None
+    if known not in FORMATS:
+        raise _rejected(path, f"its format is {str(known)[:80]!r}, and this version knows {FORMAT!r}")
     try:
         parsed = _Contents.model_validate_json(text)
-        contents: dict[str, Any] = json.loads(text)
         computed = checksum(contents)
     except (ValidationError, ValueError, RecursionError) as error:
         raise _rejected(path, f"it is not a certificate ({str(error).splitlines()[0][:200]})") from error
-    if parsed.format != FORMAT:
-        raise _rejected(path, f"its format is {parsed.format[:80]!r}, not {FORMAT!r}")
     if computed != parsed.checksum:
         raise _rejected(path, "its checksum does not match its contents")
     problem = _problem(Audit(parsed.plan, parsed.draws, parsed.answers), contents, labels)
     if problem is not None:
         raise _rejected(path, problem)
-    return contents
+    return dict(contents)
 
 
 def _rejected(path: Path, problem: str) -> CertificateError:
@@ -108,16 +113,23 @@ def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None
             return "the labels are not those that the seed draws"
         if not all({item.given, item.suggested} <= set(item.choices) for item in items):
             return "it lists labels that were not among the choices"
-        if any(answer.look not in range(1, len(items) + 1) for answer in audit.answers):
-            return "it answers labels that were not drawn"
+        if not _is_one(audit):
+            return "it answers labels that were not drawn, or holds parts of another audit"
         found = findings(audit)
-        if json.loads(json.dumps(found)) != contents["findings"]:
+        if _text(found) != _text(contents["findings"]):
             return "its counts or bounds do not follow from its answers"
         if sentences(audit, found) != contents["statements"]:
             return "its statements do not follow from its answers"
     except (LookupError, TypeError, ArithmeticError, ValueError, StopIteration) as error:
         return f"its parts do not fit together ({type(error).__name__})"
     return None if labels is None else changes(audit, labels)
+
+
+def _is_one(audit: Audit) -> bool:
+    """Whether draws and answers are of this audit, and answers about what was drawn."""
+    own = {each.audit for each in audit.draws} | {each.audit for each in audit.answers} <= {audit.plan.id}
+    looks = {answer.look for answer in audit.answers}
+    return own and looks <= {item.number for item in audit.items}
 
 
 def _follow(draws: Sequence[Draw]) -> bool:
@@ -130,6 +142,8 @@ def _follow(draws: Sequence[Draw]) -> bool:
 def changes(audit: Audit, labels: FrozenLabels) -> str | None:
     """How the labels or the rule differ from those that an audit is about; None if they are the same."""
     plan = audit.plan
+    if plan.run != labels.run:
+        return "it is about another run"
     if labels.rule != plan.rule:
         old, new = (json.dumps(rule, sort_keys=True) for rule in (plan.rule, labels.rule))
         return f"the verdict rule of the run is {new} now, and was {old} in the audit"

@@ -15,6 +15,7 @@ from pencil.algorithm import TopRows
 from pencil.audit.bounds import allowed, checks_needed
 from pencil.audit.draw import Look, shuffled
 from pencil.audit.record import Item, Threshold, What
+from pencil.identity import run_id
 from pencil.results import VERDICTS, Judged
 from pencil.run import LabelTable
 
@@ -29,6 +30,7 @@ class FrozenLabels:
 
     Attributes:
         table: The table they come from.
+        run: The id of their run; empty for a run from before there were ids.
         names: The class names as text.
         fingerprint: SHA-256 of ids, given and suggested classes, and verdicts.
         verdict: Index into ``VERDICTS``.
@@ -37,6 +39,7 @@ class FrozenLabels:
     """
 
     table: LabelTable
+    run: str
     names: tuple[str, ...]
     fingerprint: str
     verdict: NDArray[np.int8]
@@ -53,7 +56,8 @@ class FrozenLabels:
             columns.append([part.numpy() for part in parts])
         verdict, confidence, p_wrong = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         names = tuple(map(plain, table.class_names))
-        return cls(table, names, digest.hexdigest(), verdict, confidence, p_wrong)
+        run = run_id(table.saved.folder.parent) or ""
+        return cls(table, run, names, digest.hexdigest(), verdict, confidence, p_wrong)
 
     @property
     def rule(self) -> dict[str, Any]:

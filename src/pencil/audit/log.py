@@ -1,13 +1,14 @@
 """``audit.jsonl`` in a run's folder: every plan, draw and answer as one line, appended and synced before it counts.
 
-A line that a killed process left incomplete is ignored, and removed by the next one that writes.
+Draws and answers name their audit, and only the newest audit is continued: a page or a sheet of an earlier one is
+refused. A line that a killed process left incomplete is ignored, and removed by the next one that writes.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,10 +16,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pencil.audit.record import Answer, Audit, Draw, Plan
 from pencil.durable import sync
 from pencil.errors import RunError
+from pencil.identity import run_id
 from pencil.reading import read_bytes
 
 LOG = "audit.jsonl"
 MOST_BYTES = 1 << 30
+
+_Parts = tuple[Plan, list[Draw], list[Answer]]
 
 
 class Line(BaseModel):
@@ -31,15 +35,28 @@ class Line(BaseModel):
     answer: Answer | None = None
 
 
-def append(folder: Path, *lines: Line) -> None:
-    """Append lines to the log of a run, and sync them to disk."""
+def append(folder: Path, *lines: Line, to: Plan | None = None) -> None:
+    """Append lines to the log of a run, and sync them to disk.
+
+    Args:
+        folder: The run's folder.
+        lines: The lines.
+        to: The audit that they continue; None if they begin one.
+
+    Raises:
+        RunError: Another audit was begun since, the log is that of another run, or it cannot be written.
+    """
     path = folder / LOG
     text = "".join(f"{line.model_dump_json(exclude_unset=True)}\n" for line in lines)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        created = os.O_CREAT if to is None else 0
+        handle = os.open(path, os.O_RDWR | created | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         with os.fdopen(handle, "r+b") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX)  # released when the file is closed
-            file.seek(_whole(file.read()))
+            # Released when the file is closed anywhere in this process, so it is not opened again to read it.
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            content = file.read()
+            _check_newest(path, _audits(path, content), to)
+            file.seek(_whole(content))
             file.truncate()
             file.write(text.encode())
             file.flush()
@@ -56,25 +73,43 @@ def _whole(content: bytes) -> int:
     return content.rfind(b"\n") + 1
 
 
+def _check_newest(path: Path, audits: Sequence[Audit], plan: Plan | None) -> None:
+    if plan is not None and (not audits or audits[-1].plan != plan):
+        raise RunError(
+            f"{path}: its newest audit is another one than that of this page or sheet; nothing was recorded, "
+            "begin again with pencil audit"
+        )
+
+
 def read_audits(folder: Path) -> list[Audit]:
-    """All audits of a run, oldest first."""
-    if not (folder / LOG).exists():
-        return []
-    found: list[tuple[Plan, list[Draw], list[Answer]]] = []
-    for number, line in enumerate(_lines(folder / LOG), start=1):
+    """All audits of a run, oldest first; a log of another run is refused."""
+    path = folder / LOG
+    return _audits(path, read_bytes(path, limit=MOST_BYTES, error=RunError)) if path.exists() else []
+
+
+def _audits(path: Path, content: bytes) -> list[Audit]:
+    found: list[_Parts] = []
+    known: dict[str, _Parts] = {}  # by id; the newest one of those without an id
+    run = run_id(path.parent) or ""
+    for number, line in enumerate(_lines(path, content), start=1):
         if line.plan is not None:
-            found.append((line.plan, [], []))
-        elif not found:
-            raise _damaged(folder / LOG, number, "comes before the first plan")
-        elif line.draw is not None:
-            found[-1][1].append(line.draw)
+            if line.plan.run != run:
+                problem = "belongs to another run than the one in its folder"
+                raise RunError(f"{path}: {problem}; move it away, or bring its run back")
+            known[line.plan.id] = (line.plan, [], [])
+            found.append(known[line.plan.id])
+            continue
+        part = line.draw or line.answer
+        if part is not None and part.audit not in known:
+            raise _damaged(path, number, "comes before the plan of its audit")
+        if line.draw is not None:
+            known[line.draw.audit][1].append(line.draw)
         elif line.answer is not None:
-            found[-1][2].append(line.answer)
+            known[line.answer.audit][2].append(line.answer)
     return [Audit(*parts) for parts in found if parts[1]]
 
 
-def _lines(path: Path) -> Iterator[Line]:
-    content = read_bytes(path, limit=MOST_BYTES, error=RunError)
+def _lines(path: Path, content: bytes) -> Iterator[Line]:
     for number, text in enumerate(content[: _whole(content)].splitlines(), start=1):
         try:
             yield Line.model_validate_json(text)

@@ -31,6 +31,8 @@ class Plan(_Record):
     """What is fixed before the first label is drawn.
 
     Attributes:
+        id: A random id of the audit; empty in logs from before there were ids.
+        run: The id of the run; empty for a run from before there were ids.
         what: The audited labels: those that were changed, or all.
         bound: The statement to certify: exact after the last answer, or live after any answer.
         seed: The seed of the draw.
@@ -45,6 +47,8 @@ class Plan(_Record):
         at: The time.
     """
 
+    id: str = ""
+    run: str = ""
     what: What
     bound: Bound
     seed: int = Field(ge=0)
@@ -96,16 +100,18 @@ class Item(_Record):
 
 
 class Draw(_Record):
-    """A draw or an extension: the number of labels drawn so far by stratum, how many were answered, the new items."""
+    """A draw or an extension: its audit, how many labels were drawn by stratum, how many answered, the new items."""
 
+    audit: str = ""
     counts: dict[str, int]
     answered: int
     items: list[Item]
 
 
 class Answer(_Record):
-    """An answer: the class that the auditor chose; None if the auditor could not tell."""
+    """An answer in an audit: the class that the auditor chose; None if the auditor could not tell."""
 
+    audit: str = ""
     look: int
     label: str | None
     auditor: str

@@ -19,6 +19,7 @@ from pencil.audit.log import LOG, Line, append, read_audits
 from pencil.audit.record import STRATA, Answer, Audit, Bound, Draw, Plan, What
 from pencil.errors import ConfigError, RunError
 from pencil.estimates import Recalibration, recalibrate
+from pencil.identity import new_id
 from pencil.results import Audited, write_audited
 from pencil.results.audited import AUDITED
 from pencil.run import LabelTable, RunDirectory
@@ -59,6 +60,8 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
     max_error = MAX_ERROR if wanted.max_error is None else wanted.max_error
     counts = shares(sizes, wanted.looks or LOOKS)
     plan = Plan(
+        id=new_id(),
+        run=labels.run,
         what=what,
         bound=wanted.bound or "exact",
         seed=seed,
@@ -73,7 +76,7 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
         at=_now(),
     )
     items = labels.items(looks(seed, sizes, [counts]), seed)
-    first = Draw(counts=counts, answered=0, items=items)
+    first = Draw(audit=plan.id, counts=counts, answered=0, items=items)
     append(directory.path, Line(plan=plan), Line(draw=first))
     return Audit(plan, [first], [])
 
@@ -113,23 +116,23 @@ def _extended(directory: RunDirectory, audit: Audit, labels: FrozenLabels, count
         return audit
     shown = looks(plan.seed, plan.sizes, [*(draw.counts for draw in audit.draws), counts])
     items = labels.items(shown[len(audit.items) :], plan.seed)
-    more = Draw(counts=counts, answered=len(audit.labels), items=items)
-    append(directory.path, Line(draw=more))
+    more = Draw(audit=plan.id, counts=counts, answered=len(audit.labels), items=items)
+    append(directory.path, Line(draw=more), to=plan)
     return Audit(plan, [*audit.draws, more], audit.answers)
 
 
 def answer(
     directory: RunDirectory, audit: Audit, answers: Iterable[tuple[int, str | None]], auditor: str
 ) -> Audit:
-    """Record answers by look number; answers that are already recorded are not repeated."""
+    """Record answers by look number, but not again and not of an audit that another replaced (see ``append``)."""
     known = audit.labels
     new = [
-        Answer(look=look, label=label, auditor=auditor, at=_now())
+        Answer(audit=audit.plan.id, look=look, label=label, auditor=auditor, at=_now())
         for look, label in answers
         if look not in known or known[look] != label
     ]
     if new:
-        append(directory.path, *(Line(answer=each) for each in new))
+        append(directory.path, *(Line(answer=each) for each in new), to=audit.plan)
     return Audit(audit.plan, audit.draws, [*audit.answers, *new])
 
 

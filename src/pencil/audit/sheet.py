@@ -1,14 +1,18 @@
 """The sample as a CSV to fill in: one line per look, the choices in shuffled order, an empty column for the answer.
 
-The choices do not show which one is the given or the suggested label. An id may: that of an image in a folder begins
-with its class. ``ids_name_labels`` tells when to use the page instead, which shows the image and not its id.
+Every line names its audit, and is read only if it shows what the audit shows: sheets of other audits are refused, and
+lines whose ids or choices were moved. The choices do not show which one is the given or the suggested label. An id may:
+that of an image in a folder begins with its class. ``ids_name_labels`` tells when to use the page instead, which shows
+the image and not its id.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pencil.audit.labels import plain
 from pencil.audit.record import Audit, Item
@@ -16,6 +20,7 @@ from pencil.data import Beside, as_text, shown
 from pencil.data.tables import csv_cells
 from pencil.errors import DataError, PencilError, did_you_mean
 from pencil.escape import spreadsheet_cell
+from pencil.identity import FORMAT, newer
 from pencil.results import writing
 from pencil.run import ChangedDataError, RunDirectory, rows_to_show
 
@@ -24,6 +29,7 @@ WORDS = ("first choice", "second choice", "third choice")
 """The columns if a letter is the name of a class; nobody takes these for an answer."""
 CANNOT_TELL = "?"
 LONGEST_TEXT = 20_000
+KEEP = "change only the column answer, import the others as text, or write the file anew with --csv"
 
 Texts = Callable[[Item], str | None]
 
@@ -35,20 +41,27 @@ def takes_letters(names: Sequence[str]) -> bool:
 
 def write_sheet(path: Path, audit: Audit, texts: Texts | None, names: Sequence[str] = ()) -> int:
     """Write all looks with the answers so far, and return their number; ``names`` are those of all classes."""
-    count, labels = len(audit.items[0].choices), audit.labels
-    choices = (LETTERS if takes_letters(names) else WORDS)[:count]
+    labels, choices = audit.labels, _choice_columns(audit.items[0], names)
     with (
         writing(path, ".csv", option="--csv") as partial,
         partial.open("w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow(["look", "id", *(["text"] if texts else []), *choices, "answer"])
+        writer.writerow(["look", "audit", "id", *(["text"] if texts else []), *choices, "answer"])
         for item in audit.items:
             text = [] if texts is None else [texts(item) or ""]
             said = labels[item.number] or CANNOT_TELL if item.number in labels else ""
-            cells = (item.id, *text, *item.choices, said)
+            cells = (_mark(audit), item.id, *text, *item.choices, said)
             writer.writerow([item.number, *map(spreadsheet_cell, cells)])
     return len(audit.items)
+
+
+def _mark(audit: Audit) -> str:
+    return f"{FORMAT}-{audit.plan.id}"
+
+
+def _choice_columns(item: Item, names: Sequence[str]) -> Sequence[str]:
+    return (LETTERS if takes_letters(names) else WORDS)[: len(item.choices)]
 
 
 def ids_name_labels(audit: Audit) -> bool:
@@ -88,18 +101,18 @@ def read_sheet(path: Path, audit: Audit, names: Sequence[str]) -> Iterator[tuple
     """Yield look and label of each answered line.
 
     Raises:
-        DataError: A line is not valid, or an unanswered line is followed by an answered one.
+        DataError: A line is not valid or not one of this audit, or an unanswered line is followed by an answered one.
     """
     items, empty = {item.number: item for item in audit.items}, None
     for place, cells in enumerate(csv_cells(path), start=2):
         look = str(cells.get("look", "")).strip()
-        item = items.get(int(look)) if look.isdecimal() and len(look) < 10 else None
+        _check_audit(f"{path}, line {place}", cells.get("audit"), audit)
+        item = items.pop(int(look), None) if look.isdecimal() and len(look) < 10 else None
         if item is None or "answer" not in cells:
             raise DataError(
-                f"{path}, line {place}: no look of this audit ({look[:20]!r}); keep the columns look and answer as "
-                "--csv wrote them"
+                f"{path}, line {place}: no look of this audit, or an earlier line has it ({look[:20]!r}); {KEEP}"
             )
-        _check_columns(path, cells, names)
+        _check_shown(f"{path}, line {place}", cells, item, names)
         said = str(cells["answer"]).strip()
         if not said:
             empty = empty or place
@@ -112,13 +125,27 @@ def read_sheet(path: Path, audit: Audit, names: Sequence[str]) -> Iterator[tuple
             yield item.number, _label(said, item, names, f"{path}, line {place}")
 
 
-def _check_columns(path: Path, cells: Collection[str], names: Sequence[str]) -> None:
-    """Refuse a sheet that was written without the names of classes, so that a letter may mean a choice or a class."""
-    if LETTERS[0] in cells and not takes_letters(names):
-        raise DataError(
-            f"{path}: its columns {', '.join(LETTERS)} are names of classes too; write the file anew with --csv, "
-            "and answer with class names"
-        )
+def _check_audit(where: str, mark: str | None, audit: Audit) -> None:
+    """Refuse a line of another audit, or one without an audit unless the audit is from before there were ids."""
+    written = re.fullmatch("([0-9]{1,9})-([0-9a-f]*)", mark or "")
+    if written is not None and int(written[1]) > FORMAT:
+        raise DataError(f"{where}: {newer(int(written[1]))}")
+    unnamed = "" if mark is None else None  # sheets had no such column before audits had ids
+    named = written[2] if written else unnamed
+    if named != audit.plan.id:
+        problem = "belongs to another audit or run" if named else "does not name its audit"
+        raise DataError(f"{where}: {problem}; write the file anew with --csv, and answer that one")
+
+
+def _check_shown(where: str, cells: Mapping[Any, str], item: Item, names: Sequence[str]) -> None:
+    """Check that a line shows the row and the choices of its look; some programs remove the mark before a formula."""
+    expected = {"id": item.id, **dict(zip(_choice_columns(item, names), item.choices, strict=True))}
+    for column, text in expected.items():
+        if cells.get(column) not in (spreadsheet_cell(text), text):
+            found = repr(cells[column][:80]) if column in cells else "missing"
+            raise DataError(
+                f"{where}: {column} is {found}, and was {text[:80]!r} for look {item.number} of this audit; {KEEP}"
+            )
 
 
 def _label(said: str, item: Item, names: Sequence[str], where: str) -> str | None:
