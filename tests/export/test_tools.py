@@ -9,8 +9,10 @@ import pytest
 
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.export.tools import TOOLS, ExportOptions, export, write_json_list
+from pencil.identity import run_id
 from pencil.presets import preset
 from pencil.run import RunDirectory, train
+from pencil.run.provenance import SUFFIX
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +25,9 @@ def test_every_tool_gets_every_row_and_nothing_is_left_besides(run, rows, tmp_pa
         pytest.importorskip("pyarrow")
     written = export(run, tool, tmp_path / "new" / ENDINGS[tool], ExportOptions())
     assert written.rows == len(rows)
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(written.files)
+    source = written.files[0].with_name(written.files[0].name + SUFFIX)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*written.files, source}
+    assert json.loads(source.read_text())["run"] == run_id(run.path)
 
 
 def test_tasks_and_their_interface_lie_side_by_side(run, rows, tmp_path):

@@ -179,7 +179,9 @@ def as_before(run: Path) -> None:
         if file.suffix == ".json":
             values = json.loads(file.read_text())
             del values["seal"]
-            values.get("train", {}).pop("numbered", None)
+            for split in ("train", "validation", "test"):
+                if file.name == "data.json" and split in values:
+                    values[split] = {name: values[split][name] for name in ("rows", "classes", "labels")}
             file.write_text(json.dumps(values))
         else:
             save_file(load_file(file), file)

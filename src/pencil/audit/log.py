@@ -93,7 +93,7 @@ def _audits(path: Path, content: bytes) -> list[Audit]:
     run = run_id(path.parent) or ""
     for number, line in enumerate(_lines(path, content), start=1):
         if line.plan is not None:
-            if line.plan.run != run:
+            if line.plan.run not in ("", run):  # "": begun before the run had an id
                 problem = "belongs to another run than the one in its folder"
                 raise RunError(f"{path}: {problem}; move it away, or bring its run back")
             known[line.plan.id] = (line.plan, [], [])

@@ -143,9 +143,9 @@ def labels(
     directory.require_finished()
     source = source_of(directory)
     if since is None:
-        chunks, names = judged_labels(directory, max_false_relabels)
+        chunks, names = judged_labels(directory, max_false_relabels, source["entry"])
     else:
-        chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels)
+        chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels, source["entry"])
     check_apart("--out", out, directory.data)
     count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
     write_source(out, source)

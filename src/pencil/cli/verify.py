@@ -20,9 +20,10 @@ def verify(run: Path, json_: bool) -> None:
     This covers formats, ids, checksums and links, and whether its parts belong together. Exits with 1 if something is
     wrong, and prints each problem with its remedy.
     """
-    from pencil.run.verify import verify_run
+    from pencil.audit.log import read_audits
+    from pencil.run.verify import tried, verify_run
 
-    checked = list(verify_run(run))
+    checked = [*verify_run(run), tried("audit.jsonl", lambda: read_audits(run))]
     problems = [each.problem for each in checked if each.problem is not None]
     if json_:
         print_json({"run": str(run), "checked": len(checked), "problems": problems})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class ExportOptions:
         texts: A .csv with the columns id and text, to show texts instead of images; None for the run's own texts.
         distribution: Whether to write the probability of every class.
         max_false_relabels: Replaces the share of the run's verdict rule.
+        entry: The last entry of the review to use; None for all.
     """
 
     verdicts: Collection[str] = ()
@@ -39,6 +40,7 @@ class ExportOptions:
     texts: Path | None = None
     distribution: bool = False
     max_false_relabels: float | None = None
+    entry: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def export(directory: RunDirectory, tool: str, out: Path, options: ExportOptions
     check_apart("--out", out, directory.data)
     directory.require_finished()
     source = source_of(directory)
-    exported = write(directory, out, options)
+    exported = write(directory, out, replace(options, entry=source["entry"]))
     write_source(exported.files[0], source)
     return exported
 
@@ -98,14 +100,14 @@ def _fiftyone(directory: RunDirectory, out: Path, options: ExportOptions) -> Exp
 
 
 def _datasets(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    chunks, names = judged_labels(directory, options.max_false_relabels)
+    chunks, names = judged_labels(directory, options.max_false_relabels, options.entry)
     with writing(out, ".parquet") as partial:
         count = datasets.write_parquet(partial, chunks, names, distribution=options.distribution)
     return Exported(count, (out,))
 
 
 def _cleanlab(directory: RunDirectory, out: Path, options: ExportOptions) -> Exported:
-    arrays = cleanlab.arrays(*judged_labels(directory, options.max_false_relabels))
+    arrays = cleanlab.arrays(*judged_labels(directory, options.max_false_relabels, options.entry))
     with writing(out, ".npz") as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub mistakes arrays for allow_pickle
     return Exported(len(arrays["labels"]), (out,))
@@ -122,7 +124,7 @@ TOOLS: Mapping[str, tuple[Writer, frozenset[str]]] = {
 
 
 def _rows(directory: RunDirectory, options: ExportOptions) -> tuple[Iterator[LabelRow], tuple[str, ...]]:
-    chunks, names = judged_labels(directory, options.max_false_relabels)
+    chunks, names = judged_labels(directory, options.max_false_relabels, options.entry)
     rows = label_rows(chunks, names)
     return (row for row in rows if not options.verdicts or row.verdict in options.verdicts), names
 

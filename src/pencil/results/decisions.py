@@ -99,11 +99,12 @@ class DecisionReader:
     Args:
         folder: The folder of a reviewed run.
         num_classes: The number of classes of the run.
+        entry: Ignore later entries than this one; None uses the whole history.
     """
 
-    def __init__(self, folder: Path, num_classes: int) -> None:
+    def __init__(self, folder: Path, num_classes: int, entry: int | None = None) -> None:
         self._path = folder / REVIEW_FILE
-        self._decisions = read_decisions(folder, num_classes=num_classes)
+        self._decisions = read_decisions(folder, entry, num_classes=num_classes)
         self._next = next(self._decisions, None)
         self._rows = 0
 

@@ -7,12 +7,8 @@ from collections.abc import Iterable
 
 from pencil.errors import PencilError
 from pencil.identity import run_id
-from pencil.results.audited import AUDITED
-from pencil.results.estimates import ESTIMATES
 from pencil.review.session import Session
 from pencil.run import RunDirectory
-
-SOURCES = (ESTIMATES, AUDITED)  # files of a run that change with its probabilities
 
 
 class OtherRunError(PencilError):
@@ -22,15 +18,6 @@ class OtherRunError(PencilError):
         super().__init__(
             "identity: the page shows another run, or labels that have changed since; nothing was recorded, reload it"
         )
-
-
-def source_of(directory: RunDirectory) -> str:
-    """A digest of what order and suggestions depend on; the verdict rule decides only between relabel and review."""
-    found = hashlib.sha256()
-    for name in SOURCES:
-        path = directory.path / name
-        found.update(path.read_bytes() if path.is_file() else b"")
-    return found.hexdigest()
 
 
 def digest_of(words: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from pencil.results.judged import verdict_of
 from pencil.results.review_file import REVIEW_FILE
 from pencil.review.database import Database
 from pencil.review.history import Choice, Entry, History, Who
-from pencil.review.identity import digest_of, identity_of, source_of
+from pencil.review.identity import digest_of, identity_of
 from pencil.review.items import (
     ACTIONS,
     Answer,
@@ -31,6 +31,7 @@ from pencil.review.pictures import open_pictures
 from pencil.review.queue import LEASE_SECONDS, Part, Queue
 from pencil.review.references import reference_rows
 from pencil.run import LabelTable, RunDirectory
+from pencil.run.provenance import belief_digest
 
 SHOWN_LATELY = 128  # rows whose labels are cached, because a decision follows soon after a row is shown
 RECENT = 20  # decisions in the list of recent decisions
@@ -83,7 +84,7 @@ class Review:
             _check_compared(directory, self._table)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
-        round_, self._source = SECOND if second_opinion else FIRST, source_of(directory)
+        round_, self._source = SECOND if second_opinion else FIRST, belief_digest(directory.path)
         self.identity = identity_of(directory, round_, self._source, *self.class_names)
         self._queue = Queue(self._database, lease_seconds=lease_seconds, round=round_)
         self._history = History(self._database, self._queue)

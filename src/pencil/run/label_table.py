@@ -105,13 +105,13 @@ class LabelTable:
     def __len__(self) -> int:
         return self.saved.num_rows
 
-    def chunks(self, *, decided: bool = True) -> Iterator[Judged]:
+    def chunks(self, *, decided: bool = True, entry: int | None = None) -> Iterator[Judged]:
         """Yield all rows in order, in chunks of limited size.
 
-        With ``decided``, review decisions replace learned labels.
+        With ``decided``, review decisions replace learned labels, up to an entry of the history.
         """
         folder, names = self.saved.folder.parent, self.class_names
-        decisions = DecisionReader(folder, len(names)) if decided and was_reviewed(folder) else None
+        decisions = DecisionReader(folder, len(names), entry) if decided and was_reviewed(folder) else None
         for saved in self._saved_chunks():
             yield self._judged(saved, None if decisions is None else decisions.take(saved.ids))
         if decisions is not None:

@@ -27,11 +27,13 @@ def source_of(directory: RunDirectory) -> dict[str, Any]:
 
 
 def belief_digest(folder: Path) -> str:
-    """A digest of a run's probabilities, from the seals of their files."""
-    parts = [folder / ESTIMATES, folder / AUDITED, *sorted((folder / POSTERIOR).glob("*.safetensors"))]
-    seals = [seal_of(part) for part in parts if part.is_file()]
-    text = "\n".join("" if seal is None else seal.checksum for seal in seals)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    """A digest of a run's probabilities, from the seals of their files; of one without seals, from its estimates."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (folder / ESTIMATES, folder / AUDITED, *sorted((folder / POSTERIOR).glob("*.safetensors"))):
+        seal = seal_of(part) if part.is_file() else None
+        small = part.is_file() and part.suffix == ".json"
+        digest.update(seal.checksum.encode() if seal is not None else part.read_bytes() if small else b"")
+    return digest.hexdigest()
 
 
 def write_source(file: Path, source: dict[str, Any]) -> None:

@@ -100,18 +100,22 @@ def _taken_from(directory: RunDirectory, data: DataSection) -> dict[str, str]:
 
 
 def judged_labels(
-    directory: RunDirectory, max_false_relabels: float | None = None
+    directory: RunDirectory, max_false_relabels: float | None = None, entry: int | None = None
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """Return the labels of all training rows of a finished run, in chunks, and the class names.
 
-    Review decisions replace estimated labels. ``max_false_relabels`` replaces the share of the run's verdict rule.
+    Review decisions, up to ``entry``, replace estimated labels. ``max_false_relabels`` replaces the share of the run's
+    verdict rule.
     """
     table = LabelTable.open(directory, max_false_relabels)
-    return table.chunks(), table.class_names
+    return table.chunks(entry=entry), table.class_names
 
 
 def labels_since(
-    directory: RunDirectory, earlier: RunDirectory, max_false_relabels: float | None = None
+    directory: RunDirectory,
+    earlier: RunDirectory,
+    max_false_relabels: float | None = None,
+    entry: int | None = None,
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """The rows of a run that an earlier run does not have, or whose label, verdict or decision has changed.
 
@@ -124,7 +128,7 @@ def labels_since(
             f"--since {earlier.path}: the data has changed and has no ids of its own, so rows cannot be compared; "
             "leave the option out, or give the data an id column"
         )
-    chunks, names = judged_labels(directory, max_false_relabels)
+    chunks, names = judged_labels(directory, max_false_relabels, entry)
     old, old_names = judged_labels(earlier, max_false_relabels)
     before = {name: answer for rows in old for name, answer in _answers(rows, old_names)}
 

@@ -30,13 +30,13 @@ class Checked(NamedTuple):
 
 def verify_run(folder: Path) -> Iterator[Checked]:
     """Check a run, and yield what was checked as it goes."""
-    yield _tried("links", lambda: refuse_links(folder))
-    opened = _tried(RUN, lambda: _check_format(folder))
+    yield tried("links", lambda: refuse_links(folder))
+    opened = tried(RUN, lambda: _check_format(folder))
     yield opened
     if opened.problem is not None:
         return
     directory = RunDirectory(folder)
-    yield _tried("config.toml", lambda: directory.config)
+    yield tried("config.toml", lambda: directory.config)
     owner = run_id(folder)
     files = [file for place in own_folders(folder) for file in sorted(place.iterdir())]
     for file in (file for file in files if file.suffix in (".json", ".safetensors")):
@@ -50,12 +50,13 @@ def verify_run(folder: Path) -> Iterator[Checked]:
             problem and f"{path}: {problem}; remove it, and an older one is used: {directory.resume_command}",
         )
     if directory.is_finished:
-        yield _tried("rows", lambda: _check_rows(directory))
+        yield tried("rows", lambda: _check_rows(directory))
     if was_reviewed(folder):
-        yield _tried("review.sqlite", lambda: _check_review(directory))
+        yield tried("review.sqlite", lambda: _check_review(directory))
 
 
-def _tried(what: str, check: Callable[[], object]) -> Checked:
+def tried(what: str, check: Callable[[], object]) -> Checked:
+    """Check something, and say what is wrong with it, if anything is."""
     try:
         check()
     except PencilError as error:
