@@ -31,6 +31,7 @@ BY_WORDS = {
     "Too many open files": FILES,
     "items of ancdata": FILES,  # a file descriptor could not be passed to a worker
     "No space left on device": SPACE,
+    " requested and ": SPACE,  # numpy, which keeps the number of the error to itself
     "File too large": BY_NUMBER[errno.EFBIG],
     "DataLoader worker (pid": WORKER,
 }

@@ -246,7 +246,39 @@ def test_interrupted_before_training_there_is_no_traceback(main_program, points,
 
     monkeypatch.setattr(pencil.run, "train", interrupted)
     code, out, err = main_program("train", points, "--out", tmp_path / "run")
-    assert (code, out, err.strip()) == (130, "", "interrupted")
+    assert (code, out) == (130, "")
+    assert err.strip().startswith("interrupted; to go on, run the same command again")
+    assert "pencil resume" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("labels", "RUN", "--out", "OUT.csv"),
+        ("predict", "RUN", "DATA", "--out", "OUT.csv"),
+        ("export", "RUN", "--to", "label-studio", "--out", "OUT.json"),
+        ("report", "RUN", "--out", "OUT.html"),
+        ("noise", "DATA", "--noise", "symmetric:0.4", "--out", "OUT.npy"),
+        ("embed", "TEXTS", "--model", "ngrams", "--out", "OUT.npz"),
+    ],
+)
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_while_a_file_is_written_leaves_no_part_of_it(
+    main_program, points, finished, tmp_path, monkeypatch, words, number, expected
+):
+    (tmp_path / "texts.csv").write_text("text,label\n" + "yes,a\nno,b\n" * 5)
+    places = {"RUN": finished, "DATA": points, "TEXTS": tmp_path / "texts.csv"}
+    (tmp_path / "out").mkdir()
+    given = [str(places.get(word, word)).replace("OUT", str(tmp_path / "out" / "x")) for word in words]
+    monkeypatch.setattr("pencil.durable.publish", lambda *_: os.kill(os.getpid(), number))
+    code, out, err = main_program(*given)
+    assert (code, out) == (expected, "")
+    assert "interrupted; to go on" in err
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+def test_a_second_run_in_a_begun_folder_is_told_to_resume(main_program, points, finished):
+    assert "pencil resume" in main_program("train", points, "--out", finished)[2]
 
 
 # mistakes

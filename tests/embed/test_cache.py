@@ -1,8 +1,10 @@
 """The cache of features: what was added is found by key, whoever wrote it and whatever else lies in the folder."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 from pencil.embed.cache import FeatureCache, cache_folder
 
@@ -31,7 +33,51 @@ def test_a_damaged_part_and_one_of_another_width_are_ignored(tmp_path):
     cache.add(*part([1]))
     FeatureCache(tmp_path, 5).add(*part([2], size=5))
     (tmp_path / "broken.safetensors").write_bytes(b"not a file")
-    assert cache.read(torch.tensor([1, 2]))[1].tolist() == [True, False]
+    with pytest.warns(UserWarning, match=r"broken\.safetensors.* rm "):
+        assert cache.read(torch.tensor([1, 2]))[1].tolist() == [True, False]
+    assert cache.read(torch.tensor([1]))[1].item()  # it warns once
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def unsealed(path):
+    save_file(load_file(path), path)
+
+
+def newer(path):
+    path.write_bytes(path.read_bytes().replace(b"pencil 1 ", b"pencil 2 "))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(flipped, "checksum"), (unsealed, "no seal"), (newer, "newer")]
+)
+def test_a_part_that_is_not_what_was_written_is_not_used(tmp_path, change, words):
+    cache = FeatureCache(tmp_path, 3)
+    cache.add(*part([1]))
+    (path,) = tmp_path.iterdir()
+    change(path)
+    with pytest.warns(UserWarning, match=words):
+        assert not cache.read(torch.tensor([1]))[1].item()
+
+
+def test_a_part_of_another_encoder_is_not_used(tmp_path):
+    cache = FeatureCache(tmp_path / "other mark", 3)
+    cache.add(*part([1]))
+    (tmp_path / "other mark").rename(tmp_path / "mark")
+    with pytest.warns(UserWarning, match="belongs to"):
+        assert not FeatureCache(tmp_path / "mark", 3).read(torch.tensor([1]))[1].item()
+
+
+def test_many_bad_parts_are_one_warning(tmp_path):
+    for number in range(9):
+        (tmp_path / f"{number}.safetensors").write_bytes(b"")
+    with pytest.warns(UserWarning, match=f"^9 files.* rm -r {tmp_path}") as told:
+        FeatureCache(tmp_path, 3).read(torch.tensor([1]))
+    assert len(told) == 1
 
 
 @given(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+from types import FrameType
 
 import click
 
@@ -48,9 +50,14 @@ for command in (
     cli.add_command(command)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: what it has begun to write is removed."""
+
+
 def main() -> None:
     """Run the command. A user's mistake prints one message, without a traceback, and exits with code 2."""
     show_warnings_plainly()
+    _hear_sigterm()
     try:
         cli(prog_name="pencil", standalone_mode=False)
     except NotFiniteError as error:  # the same on every rank
@@ -63,9 +70,10 @@ def main() -> None:
         usage = io.StringIO()
         error.show(usage)
         _fail(error.format_message(), usage.getvalue().rstrip("\n"))
-    except (click.Abort, KeyboardInterrupt):
-        say("interrupted")
-        sys.exit(130)
+    except (click.Abort, KeyboardInterrupt) as error:
+        begun = ", or for a run that has begun: pencil resume RUN" if "train" in sys.argv else ""
+        say(f"interrupted; to go on, run the same command again{begun}")
+        sys.exit(143 if isinstance(error.__cause__ or error, Terminated) else 130)
     except BrokenPipeError:  # the reader of stdout, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -74,6 +82,14 @@ def main() -> None:
         if words is None:
             raise
         _fail(words)
+
+
+def _hear_sigterm() -> None:
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if os.environ.get("WORLD_SIZE", "1") == "1":  # ranks that wait in torch for others would not hear it
+        signal.signal(signal.SIGTERM, terminate)
 
 
 def _machine_fault(error: Exception) -> str | None:

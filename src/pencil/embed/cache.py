@@ -2,24 +2,32 @@
 
 A folder belongs to one encoder. It holds parts, each with the keys and the features of some rows. A part is written
 under another name and renamed, so it is complete or absent; processes that write at the same time do not disturb each
-other.
+other. Parts are sealed: one that was damaged, or comes from another encoder, is not used.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import uuid
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
-from pencil.durable import make_folder, replacing
+from pencil.durable import make_folder
+from pencil.errors import PencilError
+from pencil.identity import seal_problem
+from pencil.results.files import write_tensors
 
 SUFFIX = ".safetensors"
+SHOWN = 3  # files in one warning
+_told: set[str] = set()
 
 
 def cache_folder() -> Path:
@@ -50,7 +58,7 @@ class FeatureCache:
         """Features (N, D) of the rows with these keys (N,), and which are there (N,); the others are 0."""
         features = torch.zeros(len(keys), self.size)
         there = torch.zeros(len(keys), dtype=torch.bool)
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+        for path in self._whole():
             part = self._part(path)
             if part is not None:
                 places, found = _lookup(part["keys"], keys)
@@ -61,18 +69,45 @@ class FeatureCache:
     def add(self, keys: Tensor, features: Tensor) -> None:
         """Write a part: the keys (M,) and features (M, D) of some rows."""
         make_folder(self.folder)
-        with replacing(self.folder / f"{uuid.uuid4().hex}{SUFFIX}") as partial:
-            save_file({"keys": keys.contiguous(), "features": features.float().contiguous()}, partial)
+        path = self.folder / f"{uuid.uuid4().hex}{SUFFIX}"
+        write_tensors(path, {"keys": keys, "features": features.float()}, self._owner)
+
+    @property
+    def _owner(self) -> str:
+        """The encoder's mark, as seals have it."""
+        return quote(self.folder.name)
+
+    def _whole(self) -> list[Path]:
+        """The parts that are as they were written; a warning names the others, once."""
+        problems = {path: _problem(path, self._owner) for path in sorted(self.folder.glob(f"*{SUFFIX}"))}
+        bad = [str(path) for path, problem in problems.items() if problem and str(path) not in _told]
+        if bad:
+            _told.update(bad)
+            remove = (
+                f"rm {shlex.join(bad)}" if len(bad) <= SHOWN else f"rm -r {shlex.quote(str(self.folder))}"
+            )
+            warnings.warn(
+                f"{len(bad):,} files of cached features are not used, and their rows are encoded again: first "
+                f"{bad[0]}, {problems[Path(bad[0])]}; remove them: {remove}",
+                stacklevel=3,
+            )
+        return [path for path, problem in problems.items() if problem is None]
 
     def _part(self, path: Path) -> dict[str, Tensor] | None:
-        """A part; None if it is damaged, in which case its rows are encoded again."""
-        try:
-            part = load_file(path)
-        except (SafetensorError, OSError):
-            return None
+        """A part; None if it does not fit, in which case its rows are encoded again."""
+        part = load_file(path)
         keys, features = part.get("keys"), part.get("features")
         fits = keys is not None and features is not None and features.shape == (len(keys), self.size)
         return part if fits and len(part["keys"]) else None
+
+
+@cache  # a part is never changed, and reading it takes time
+def _problem(path: Path, owner: str) -> str | None:
+    """Why a part is not used; None if it is."""
+    try:
+        return seal_problem(path, owner)
+    except PencilError as error:
+        return str(error)
 
 
 def _lookup(known: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:

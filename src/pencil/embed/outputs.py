@@ -14,11 +14,11 @@ from torch import Tensor
 
 from pencil.data import Examples, write_index
 from pencil.data.shards.classes import is_number
-from pencil.durable import replacing
-from pencil.embed.parts import Output, Part, Rows
+from pencil.embed.parts import RECORDS, Output, Part, Rows
 from pencil.errors import ConfigError, DataError
 from pencil.escape import utf8
 from pencil.imports import need
+from pencil.results.files import writing
 
 GROUP_ROWS = 1024
 """Rows of a Parquet row group, which is read whole."""
@@ -46,14 +46,14 @@ class NpzOutput(Output):
 
     def finish(self) -> Path:
         """Copy the parts into the file, one after the other."""
-        with replacing(self.out) as partial, zipfile.ZipFile(partial, "w") as archive:
+        with writing(self.out, ".npz") as partial, zipfile.ZipFile(partial, "w") as archive:
             for split, rows in self.splits.items():
                 for name, array in _columns(split, rows).items():
                     _add(archive, name, array.shape, array.dtype, [array])
                 stored = (self._part(part) for part in self.parts if part.split == split)
                 name = "X" if split == "train" else f"X_{split}"
                 _add(archive, name, (len(rows), self.encoder.size), np.dtype("<f4"), stored)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)  # another process may have done the same
         return self.out
 
     def _part(self, part: Part) -> NDArray[Any]:
@@ -103,7 +103,9 @@ class ShardOutput(Output):
         return self.out / "index"
 
     def check(self) -> None:
-        """Shards have one label each, by name."""
+        """Shards have one label each, by name, and the index must not exist yet."""
+        if self.index.exists():
+            raise ConfigError(f"--out {self.out}: is finished already; remove it or choose another folder")
         for split, rows in self.splits.items():
             if not isinstance(rows, Examples) or rows.labels.values.dim() != 1:
                 raise DataError(
@@ -131,13 +133,13 @@ class ShardOutput(Output):
         parquet.write_table(table, path, row_group_size=GROUP_ROWS)
 
     def finish(self) -> Path:
-        """Index the shards, unless that was done."""
-        if not self.index.exists():
-            shards: dict[str, Sequence[str]] = {
-                split: [str(self.path(part)) for part in self.parts if part.split == split]
-                for split in self.splits
-            }
-            write_index(shards, self.index, workers=INDEX_WORKERS)
+        """Index the shards."""
+        shards: dict[str, Sequence[str]] = {
+            split: [str(self.path(part)) for part in self.parts if part.split == split]
+            for split in self.splits
+        }
+        write_index(shards, self.index, workers=INDEX_WORKERS)
+        shutil.rmtree(self.folder / RECORDS, ignore_errors=True)
         return self.index
 
 

@@ -3,33 +3,44 @@
 Rows are divided into parts of a fixed size, whatever the number of processes, and each part is a file that is complete
 or absent. So a run that was killed continues after its complete parts, and several processes write the same bytes as
 one. They share nothing but the folder: rank 0 waits until all parts are there, then joins or indexes them.
+
+Before a part is published, a sealed record of it is, with checksums of the rows that it was made from and of its file.
+By these, parts of rows that have changed since and damaged parts are refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from pencil.data import Examples, Unlabelled, content, span
+from pencil.data import Examples, Unlabelled, content, row_keys, span
 from pencil.data.fingerprint import CONTENTS, fingerprint
-from pencil.durable import is_partial, make_folder, replacing, write_text
+from pencil.data.inputs import subset_inputs
+from pencil.data.shards.cache import file_crc32
+from pencil.durable import is_partial, make_folder, write_text
 from pencil.embed.encode import BATCH, encode_rows, encoded
 from pencil.embed.encoder import Encoder
 from pencil.errors import ConfigError
+from pencil.identity import FORMAT, seal_problem, sealed_json
+from pencil.results.files import read_json, writing
 
 PART_ROWS = 8192
+SHOWN = 5  # parts in one message
 POLL_SECONDS = 0.2
 SETTINGS = "embed.json"
+RECORDS = ".records"
 Rows = Examples | Unlabelled
 Progress = Callable[[int, int], None]
 """Called with the rows done and all rows of this rank; rows of complete parts count as done from the start."""
@@ -105,9 +116,11 @@ class Output(ABC):
         """All parts, in order."""
         return parts_of(self.splits, self.part_rows)
 
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """What must be equal for parts to belong together."""
         return {
+            "format": FORMAT,
             "model": self.encoder.name,
             "mark": self.encoder.mark,
             "features": self.encoder.size,
@@ -117,6 +130,47 @@ class Output(ABC):
                 for split, rows in self.splits.items()
             },
         }
+
+    @cached_property
+    def owner(self) -> str:
+        """The owner of seals, a checksum of the settings: ranks cannot agree on a random id."""
+        return _digest(json.dumps(self.settings, sort_keys=True).encode())
+
+    def rows_mark(self, part: Part) -> str:
+        """A checksum of a part's rows, as they are now. The settings have those of shards, which are not read."""
+        rows = self.splits[part.split]
+        mark = "\0".join(rows.ids[part.start : part.stop]).encode("utf-8", "surrogatepass")
+        if getattr(rows.inputs, "checksum", None) is None:
+            inputs = subset_inputs(rows.inputs, torch.arange(part.start, part.stop))
+            mark += row_keys(inputs).numpy().tobytes()
+        return _digest(mark)
+
+    def put(self, part: Part, features: Tensor, mark: str) -> None:
+        """Write a part (B, D) that was made from rows with this mark, and its record."""
+        with writing(self.path(part), self.suffix) as partial:
+            self.write(part, features, partial)
+            record = {"rows": mark, "file": file_crc32(partial)}
+            write_text(self._record(part), sealed_json(record, self.owner))
+
+    def check_marks(self, parts: Sequence[Part], field: str, mark: Callable[[Part], object]) -> None:
+        """Refuse parts whose record has another mark."""
+        bad = [str(self.path(part)) for part in parts if self._recorded(part, field) != mark(part)]
+        if bad:
+            problem = "made from other rows" if field == "rows" else "damaged"
+            remove = (
+                f"rm {shlex.join(bad)}" if len(bad) <= SHOWN else f"rm -r {shlex.quote(str(self.folder))}"
+            )
+            raise ConfigError(
+                f"--out {self.out}: {len(bad):,} of {len(self.parts):,} parts are {problem}, first {bad[0]}; remove "
+                f"them and run the command again: {remove}"
+            )
+
+    def _recorded(self, part: Part, field: str) -> object:
+        path = self._record(part)
+        return read_json(path)[field] if path.exists() and not seal_problem(path, self.owner) else None
+
+    def _record(self, part: Part) -> Path:
+        return self.folder / RECORDS / f"{part.stem}.json"
 
 
 def embed_rows(
@@ -135,15 +189,14 @@ def embed_rows(
     total, todo = (sum(part.stop - part.start for part in parts) for parts in (mine, left))
     done = 0
     for part in left:
-        features = []
+        features, mark = [], output.rows_mark(part)  # before they are read: a row may change meanwhile
         for rows, values in encoded(
             output.splits[part.split].inputs, output.encoder, range(part.start, part.stop), batch
         ):
             features.append(values)
             done += len(rows)
             progress(total - todo + done, total)
-        with replacing(output.path(part)) as partial:
-            output.write(part, torch.cat(features), partial)
+        output.put(part, torch.cat(features), mark)
     return done
 
 
@@ -151,8 +204,13 @@ def join_parts(output: Output, waiting: Callable[[int], None] = lambda _: None) 
     """Wait for the parts of all ranks, then finish; ``waiting`` is called with the number that is missing."""
     missing = output.parts
     while missing := [part for part in missing if not output.path(part).exists()]:
+        if not (output.folder / SETTINGS).exists():
+            raise ConfigError(
+                f"--out {output.out}: another process finished or removed it; run the command again"
+            )
         waiting(len(missing))
         time.sleep(POLL_SECONDS)
+    output.check_marks(output.parts, "file", lambda part: file_crc32(output.path(part)))
     return output.finish()
 
 
@@ -169,23 +227,31 @@ def _mark(rows: Unlabelled) -> dict[str, int]:
 
 
 def _begin(output: Output, rank: int) -> None:
-    """Make the folder and its settings, or check that those there are the same."""
-    path, settings = output.folder / SETTINGS, output.settings()
-    if path.is_file():
-        _check_same(json.loads(path.read_text(encoding="utf-8")), settings, output)
-        return
-    if rank == 0:
+    """Make the folder and its settings, or check that those there are the same.
+
+    Rank 0 checks all parts that are there, since other ranks leave theirs as they are.
+    """
+    path = output.folder / SETTINGS
+    begun = path.exists()
+    if begun:
+        _check_same(path, output)
+    elif rank == 0:
         _check_own(output)
-    first = next(iter(output.splits.values()))
-    encode_rows(first.inputs, output.encoder, [0])  # a model that does not fit leaves no folder behind
-    make_folder(output.folder)
     if rank == 0:
-        write_text(path, json.dumps(settings, indent=1))
+        output.check_marks(
+            [part for part in output.parts if output.path(part).exists()], "rows", output.rows_mark
+        )
+    if not begun:
+        first = next(iter(output.splits.values()))
+        encode_rows(first.inputs, output.encoder, [0])  # a model that does not fit leaves no folder behind
+        make_folder(output.folder / RECORDS)
+    if rank == 0 and not begun:
+        write_text(path, sealed_json(output.settings, output.owner, indent=1))
 
 
 def _check_own(output: Output) -> None:
     """Refuse a folder with files of others; another rank may have written parts already."""
-    known = {f"{part.stem}{output.suffix}" for part in output.parts}
+    known = {RECORDS, *(f"{part.stem}{output.suffix}" for part in output.parts)}
     found = [file.name for file in output.folder.iterdir()] if output.folder.is_dir() else []
     foreign = next(
         (name for name in found if name not in known and not any(is_partial(name, part) for part in known)),
@@ -197,15 +263,20 @@ def _check_own(output: Output) -> None:
         )
 
 
-def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], output: Output) -> None:
+def _check_same(path: Path, output: Output) -> None:
+    remedy = f"remove {output.folder} or choose another"
+    before = read_json(path, remedy=remedy)
     words = {
+        "format": "another version",
         "model": "another model",
         "mark": "other weights or preprocessing",
         "part_rows": "another --part-rows",
         "data": "other data",
     }
-    changed = [word for key, word in words.items() if before.get(key) != now[key]]
+    changed = [word for key, word in words.items() if before.get(key) != output.settings[key]]
     if changed:
-        raise ConfigError(
-            f"--out {output.out}: was begun with {' and '.join(changed)}; remove {output.folder} or choose another"
-        )
+        raise ConfigError(f"--out {output.out}: was begun with {' and '.join(changed)}; {remedy}")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -18,6 +18,7 @@ from torch import Tensor
 from pencil.durable import make_folder, replacing, write_text
 from pencil.errors import ConfigError, RunError
 from pencil.identity import SEAL, empty_seal, run_id, seal_file, seal_problem, sealed_json
+from pencil.machine import fault_of
 from pencil.reading import JSON_BYTES, open_plain, parse_json, read_bytes
 
 MOST_WORDS = 300  # characters of a problem, since it may quote the file
@@ -40,7 +41,7 @@ def writing(path: Path, *endings: str, option: str = "--out") -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise ConfigError(
-            f"{option} {path}: cannot be written ({error.strerror or error}); choose another place"
+            f"{option} {path}: cannot be written ({fault_of(error) or error.strerror or error}); choose another place"
         ) from error
 
 
@@ -120,9 +121,12 @@ def check_plain(path: Path) -> None:
 
 def damaged(path: Path, problem: object, remedy: str | None = None) -> RunError:
     """The error for an unreadable file. By default its remedy rewrites the results from the last checkpoint."""
-    summary, run = shlex.quote(str(path.parent / "summary.json")), shlex.quote(str(path.parent))
-    again = f"write the results again with: rm -f {summary} && pencil resume {run}"
     # The cause of an error of open_plain, whose own words and remedy are for other files.
     cause = getattr(problem, "__cause__", None)
     words = str(getattr(cause, "strerror", None) or problem).removeprefix(f"{path}: ")[:MOST_WORDS]
+    if isinstance(cause, PermissionError):
+        remedy = f"allow it with: chmod u+r {shlex.quote(str(path))}"
+    folder = next((place for place in path.parents[:2] if (place / "config.toml").exists()), path.parent)
+    summary, run = shlex.quote(str(folder / "summary.json")), shlex.quote(str(folder))
+    again = f"write the results again with: rm -f {summary} && pencil resume {run}"
     return RunError(f"{path} cannot be read ({words}); {remedy or again}")

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pencil.errors import DataError, PencilError
+from pencil.identity import FORMAT, newer
 from pencil.places import common_place, is_remote, may_contact, remedy, stays_within
 from pencil.reading import MB, open_plain, read_json
 
 MANIFEST = "shards.json"
 MANIFEST_BYTES = 4096 * MB  # of ten million shards
-VERSION = 1
 _BLOCK = 1 << 22  # labels checked at once
 _MOST = 1 << 60  # bytes, or rows
 Format = Literal["tar", "parquet"]
@@ -212,8 +212,10 @@ class ShardIndex:
 
     @classmethod
     def _of(cls, folder: Path, table: dict[str, Any]) -> ShardIndex:
-        if table["version"] != VERSION:
-            raise ValueError(f"version {table['version']}, this program knows {VERSION}")
+        version = table.get("version", FORMAT)
+        _require(_is_count(version), "version", version)
+        if version > FORMAT:
+            raise ValueError(newer(version))
         splits = {
             name: SplitIndex(folder, name, tuple(_shard(values) for values in shards))
             for name, shards in table["splits"].items()
@@ -243,7 +245,7 @@ class ShardIndex:
     def table(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "version": VERSION,
+            "version": FORMAT,
             "format": self.format,
             "kind": self.kind,
             "column": self.column,
