@@ -30,6 +30,7 @@ PARTS = {  # module: what was tried, what became of it, and whether that should 
     "kills": ("kill_points", "kill_points_identical", True),
     "power": ("power_loss_points", "power_loss_whole", True),
     "hosts": ("host_faults", "host_faults_identical", True),
+    "wrong_rows": ("mix_ups", "mix_ups_held", True),
     "inputs": ("bad_inputs", "bad_inputs_clean", True),
     "fuzz": ("fuzz_inputs", "fuzz_unexpected", False),
     "server": ("server_requests", "server_5xx", False),

@@ -21,16 +21,19 @@ class Case:
         write: Makes the files.
         expected: Whether it is read, refused by one error, or may be either.
         tells: What the error must name, as a regular expression: the file, and the row where there is one.
-        reader: How it is read: as a data set, a label file, trusted labels, shards to index, an index, or settings.
+        reader: How it is read: as a data set, a label file, trusted labels, shards to index, an index, settings, or
+            by a command.
         settings: Settings of the data, as ``--set`` takes them.
+        words: Those of the command, with FOLDER for the path.
     """
 
     name: str
     write: Write
     expected: Expected
     tells: str = ""
-    reader: Literal["data", "labels", "trusted", "shards", "index", "settings"] = "data"
+    reader: Literal["data", "labels", "trusted", "shards", "index", "settings", "command"] = "data"
     settings: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 def always(content: bytes) -> Callable[[], bytes]:

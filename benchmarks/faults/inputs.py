@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from faults import bad_arrays, bad_images, bad_settings, bad_shards, bad_tables
+from faults import bad_arrays, bad_images, bad_runs, bad_settings, bad_shards, bad_tables
 from faults.bad_input import Case
 from pencil.data import Splits
 from pencil.errors import PencilError
@@ -36,7 +36,7 @@ IDS = tuple("abcd")  # of the rows that label files are for
 
 def cases() -> list[Case]:
     """All of them, by name."""
-    tables = (bad_images, bad_arrays, bad_tables, bad_shards, bad_settings)
+    tables = (bad_images, bad_arrays, bad_tables, bad_shards, bad_settings, bad_runs)
     found = [case for table in tables for case in table.cases()]
     assert len({case.name for case in found}) == len(found), "two cases have one name"
     return found
@@ -63,7 +63,8 @@ def fault_of(case: Case, *, by_command: bool = False) -> str | None:
         path = case.write(folder)
         begun, before = time.process_time(), _memory(reset=True)
         with warnings.catch_warnings(action="ignore"):
-            fault = _judge_command(case, path) if by_command else _judge_reader(case, path)
+            run = by_command or case.reader == "command"
+            fault = _judge_command(case, path) if run else _judge_reader(case, path)
         seconds, taken = time.process_time() - begun, _memory() - before
     if fault is None and seconds > SECONDS:
         return f"took {seconds:.1f} s"
@@ -134,15 +135,21 @@ def _known(case: Case) -> tuple[str, ...]:
     return tuple(f"data.{setting}" for setting in case.settings)
 
 
-def _judge_command(case: Case, path: Path) -> str | None:
-    from pencil.cli.main import main
-
+def _words(case: Case, path: Path) -> list[str]:
+    if case.words:
+        return [word.replace("FOLDER", str(path)) for word in case.words]
     words = ["train", str(path), "--out", str(path.parent / "run"), "--quiet", "--epochs", "1,2,1"]
     settings = [word for setting in ("data.validation=0", *_known(case)) for word in ("--set", setting)]
     if any(setting.startswith("size") for setting in case.settings):
         settings += ["--set", "model.name=small_cnn"]
+    return words + settings
+
+
+def _judge_command(case: Case, path: Path) -> str | None:
+    from pencil.cli.main import main
+
     told, argv = io.StringIO(), sys.argv
-    sys.argv = ["pencil", *words, *settings]
+    sys.argv = ["pencil", *_words(case, path)]
     try:
         with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
             main()
@@ -160,10 +167,10 @@ def _judge_output(case: Case, code: object, told: str) -> str | None:
     """What is read may still be too little to train on, which is one error as well."""
     errors = [line for line in told.split("\n") if line.startswith("error: ")]
     if code == 0:
-        return "was trained on, but should be refused" if case.expected == "error" else None
+        return "was taken, but should be refused" if case.expected == "error" else None
     if code != 2 or len(errors) != 1 or "Traceback" in told:
         return f"ended with {code}: {told}"
-    return _judge_error(case, told) if case.expected == "error" else None
+    return _judge_error(case, told) if case.expected == "error" or case.words else None
 
 
 # a process whose memory is limited
