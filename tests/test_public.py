@@ -88,6 +88,11 @@ def test_importing_the_package_and_looking_at_its_names_imports_no_torch():
     assert output_of(program) == "False False"
 
 
+def test_help_of_the_command_imports_nothing_heavy():
+    program = "import sys, pencil.cli.main; print(*sorted({'torch', 'numpy', 'pydantic', 'rich'} & set(sys.modules)))"
+    assert output_of(program) == ""
+
+
 def test_importing_all_of_the_library_imports_nothing_heavy_and_no_command_line():
     assert (
         output_of(f"import sys; from pencil import *; print(*sorted(set({HEAVY}) & set(sys.modules)))") == ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pencil.cli.options import announce_code, as_json, trust_code_option
-from pencil.cli.output import is_terminal, percent, print_json, print_pairs, print_text, say
+from pencil.cli.output import duration, is_terminal, percent, print_json, print_pairs, print_text, say
 from pencil.errors import MissingExtraError
 from pencil.escape import printable
 
@@ -188,8 +188,6 @@ class _Lines:
         say(f"{finished.done}/{finished.total}  {describe(finished)}  {self._left(finished)} left")
 
     def _left(self, finished: Finished) -> str:
-        from pencil.cli.progress import duration
-
         done, total = finished.done, finished.total
         return duration((time.monotonic() - self._begun) / done * (total - done))
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pencil.cli.options import allow_current_folder, as_json, set_option
-from pencil.cli.output import is_terminal, print_json, print_pairs, say
-from pencil.cli.progress import LINE_SECONDS, duration
+from pencil.cli.output import LINE_SECONDS, duration, is_terminal, print_json, print_pairs, say
 from pencil.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ import click
 
 from pencil.escape import printable
 
+LINE_SECONDS = 1.0  # minimum time between two lines without a terminal; the last epoch is always printed
+
 
 def print_json(value: Any) -> None:
     """Print one line of JSON on stdout; control characters are escaped."""
@@ -62,3 +64,10 @@ def human(name: str, value: Any) -> str:
 def is_terminal() -> bool:
     """Whether stderr is a terminal."""
     return sys.stderr.isatty()
+
+
+def duration(seconds: float) -> str:
+    """Format seconds as h:mm:ss or m:ss."""
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, last = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{last:02}" if hours else f"{minutes}:{last:02}"

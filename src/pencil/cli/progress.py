@@ -10,13 +10,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column
 from rich.text import Text
 
-from pencil.cli.output import is_terminal, percent, say
+from pencil.cli.output import LINE_SECONDS, duration, is_terminal, percent, say
 from pencil.escape import printable
 
 if TYPE_CHECKING:
     from pencil.engine import Event, Listener
-
-LINE_SECONDS = 1.0  # minimum time between two lines without a terminal; the last epoch is always printed
 
 
 def progress() -> Listener:
@@ -134,10 +132,3 @@ def time_left(event: Event) -> str:
     """Format the time left as h:mm:ss or m:ss."""
     seconds: Any = event.values.get("seconds_left")
     return "?" if seconds is None else duration(seconds)
-
-
-def duration(seconds: float) -> str:
-    """Format seconds as h:mm:ss or m:ss."""
-    hours, rest = divmod(round(seconds), 3600)
-    minutes, last = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{last:02}" if hours else f"{minutes}:{last:02}"

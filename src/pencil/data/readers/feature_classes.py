@@ -32,7 +32,7 @@ def name_classes(arrays: Arrays, path: Path) -> tuple[str, ...]:
     for role in roles:
         arrays[role] = _one_column(arrays[role])
     if any(arrays[role].dtype.kind in "US" for role in roles):
-        return _numbertexts_of(arrays, roles, known, path)
+        return _number_texts(arrays, roles, known, path)
     return _numbered(arrays, roles, path) if known is None else known
 
 
@@ -56,7 +56,7 @@ def _one_column(labels: NDArray[Any]) -> NDArray[Any]:
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
-def _numbertexts_of(
+def _number_texts(
     arrays: Arrays, roles: Sequence[str], known: tuple[str, ...] | None, path: Path
 ) -> tuple[str, ...]:
     texts = {role: texts_of(arrays[role], f"{path}: {role}") for role in roles}
