@@ -18,7 +18,6 @@ from pencil.methods import CrossEntropy, DivideMix
 from pencil.notebook import Run
 from pencil.results import VerdictRule
 from pencil.results.table import Table
-from pencil.run import RunDirectory
 from pencil.stores import GivenLabels
 
 
@@ -46,7 +45,7 @@ def functions(path: Path) -> None:
     phases = pencil.three_phases(1, 2, 3, learning_rate=0.1, finetune_rate=0.1)
     assert_type(phases, tuple[Phase, ...])
     assert_type(pencil.flip_certificates(Pencil(), phases), list[str])
-    assert_type(pencil.train(pencil.RunConfig.read(path), path), RunDirectory)
+    assert_type(pencil.train(pencil.RunConfig.read(path), path), pencil.Run)
     assert_type(pencil.RunConfig.read(path), RunConfig)
     assert_type(pencil.open_run(path), Run)
     assert_type(pencil.prototype_start(Tensor(), Tensor()), Tensor)

@@ -32,7 +32,7 @@ def test_a_pandas_frame_of_texts(tmp_path):
     frame = pandas.DataFrame({"words": TEXTS, "kind": KINDS, "length": [len(text) for text in TEXTS]})
     run = pencil.train(frame, tmp_path / "run", text="words", label="kind", settings={"seed": 3, **QUICK})
     assert (run.config.data.kind, run.config.data.embed, run.config.seed) == ("text", "ngrams", 3)
-    assert shown(rows_to_show(run).train.inputs, 1) == Text("where is number 0")
+    assert shown(rows_to_show(RunDirectory(run.path)).train.inputs, 1) == Text("where is number 0")
     assert pencil.open_run(run.path).class_names == ("person", "place")
 
 
@@ -56,7 +56,7 @@ def test_a_hugging_face_data_set_with_splits(tmp_path):
     whole = datasets.Dataset.from_dict({"text": TEXTS, "label": [1, 0] * 12}, features=features)
     parts = datasets.DatasetDict({"train": whole.select(range(20)), "test": whole.select(range(20, 24))})
     run = pencil.train(parts, tmp_path / "run", settings=QUICK)
-    prepared = rows_to_show(run)
+    prepared = rows_to_show(RunDirectory(run.path))
     assert (len(prepared.train), len(prepared.test)) == (20, 4)
     assert prepared.train.class_names[int(prepared.train.labels.hard[0])] == "person"
     assert "test_accuracy" in run.summary["last"]
@@ -144,7 +144,7 @@ def test_restarted_workers_continue_the_run_of_their_job(tmp_path, monkeypatch):
     out, frame = tmp_path / "run", Rows(tmp_path / "none")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 1")
     run = pencil.train(frame, out, settings=QUICK)
-    assert pencil.train(frame, out, settings=QUICK) == run
+    assert pencil.train(frame, out, settings=QUICK).path == run.path
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job 2")
     with pytest.raises(RunError, match="already contains a run"):
         pencil.train(frame, out, settings=QUICK)
@@ -196,7 +196,7 @@ def test_image_files_of_a_frame_are_looked_for_in_the_current_folder(tmp_path, m
     assert run.config.data.kind == "manifest"
     monkeypatch.chdir(run.path)
     with allowing([str(tmp_path)]):
-        assert rows_to_show(run).train.ids[3] == str(tmp_path / "photos" / "3.png")
+        assert rows_to_show(RunDirectory(run.path)).train.ids[3] == str(tmp_path / "photos" / "3.png")
 
 
 def test_what_is_no_data_is_refused(tmp_path):

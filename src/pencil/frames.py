@@ -20,6 +20,7 @@ from pencil.data.recognise import named
 from pencil.durable import make_folder, replacing
 from pencil.engine import Listener, Policy
 from pencil.errors import ConfigError, DataError, RunError
+from pencil.notebook import Run
 from pencil.places import allowing
 from pencil.reading import is_file
 from pencil.run import RunDirectory
@@ -38,8 +39,8 @@ def train(
     embed: str | None = None,
     settings: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
-) -> RunDirectory:
-    """Train a new run, from the first step to the last or to a signal.
+) -> Run:
+    """Train a new run, from the first step to the last or to a signal, and return it as ``open_run`` does.
 
     Args:
         data: All settings as a ``RunConfig``; or a path, a pandas or polars data frame, a Hugging Face ``Dataset`` or
@@ -56,7 +57,7 @@ def train(
     roles = {**(columns or {}), **({"label": label} if label else {}), **({"text": text} if text else {})}
     if isinstance(data, RunConfig):
         config = _changed(data, settings or {}, embed=embed, **roles)
-        return train_config_of_run(config, out, listeners, policy=policy)
+        return Run(train_config_of_run(config, out, listeners, policy=policy))
     # Here, because settings that suit the data come from the command line, which the library does not import.
     from pencil.cli.settings import choose_encoder, train_config
 
@@ -71,7 +72,7 @@ def train(
     with allowing(here):
         embed = choose_encoder(path, embed, settings=pairs)[0]
         config = train_config(path, None, None, embed=embed, settings=pairs)
-        return train_config_of_run(config, out, listeners, policy=policy)
+        return Run(train_config_of_run(config, out, listeners, policy=policy))
 
 
 def _changed(config: RunConfig, settings: Mapping[str, Any], **others: str | None) -> RunConfig:

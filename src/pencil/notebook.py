@@ -42,8 +42,8 @@ class Run:
         path: The run's folder.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._directory = RunDirectory.open(Path(path))
+    def __init__(self, path: str | Path | RunDirectory) -> None:
+        self._directory = path if isinstance(path, RunDirectory) else RunDirectory.open(Path(path))
         self.path = self._directory.path
 
     @cached_property
