@@ -8,6 +8,7 @@ import pytest
 from pencil.algorithm import Pencil
 from pencil.cli.settings import data_section, parse_noise, train_config
 from pencil.config import RunConfig
+from pencil.data import write_index
 from pencil.errors import ConfigError
 from pencil.methods import CrossEntropy, GeneralizedCrossEntropy
 from pencil.presets import preset, start_from
@@ -20,6 +21,18 @@ def config_file(tmp_path, text):
 
 
 # what the data is
+
+
+def test_features_in_shards_are_set_like_the_same_features_in_a_file(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values, labels = np.eye(6, dtype=np.float32), np.arange(6) % 2
+    np.savez(tmp_path / "x.npz", X=values, y=labels)
+    parquet.write_table(arrow.table({"features": values.tolist(), "label": labels}), tmp_path / "a.parquet")
+    write_index({"train": [str(tmp_path / "a.parquet")]}, tmp_path / "index")
+    shards, file = (train_config(str(tmp_path / name), None, None).table() for name in ("index", "x.npz"))
+    assert shards.pop("data")["kind"] == "shards"
+    assert file.pop("data")["kind"] == "features"
+    assert shards == file
 
 
 @pytest.mark.parametrize(

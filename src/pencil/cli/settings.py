@@ -240,8 +240,8 @@ def _embedded_table(start: str, kind: Kind, data: str, embed: str) -> dict[str, 
 
 def _default_start(table: dict[str, Any], settings: Settings) -> str | None:
     """Prototypes where the inputs are features and nothing else was chosen; a baseline learns from the given labels."""
-    chosen = {name for name, _ in pairs_of(settings)}
-    has_features = "embed" in table["data"] or table["data"]["kind"] == "features"
+    chosen, data = {name for name, _ in pairs_of(settings)}, table["data"]
+    has_features = "embed" in data or _own_preset(kinds()[data["kind"]], data["path"]) == "features"
     return "prototypes" if has_features and not chosen & {"method.name", "start.labels"} else None
 
 
