@@ -13,6 +13,7 @@ from pencil.results import POSTERIOR, Estimates, SavedLabels, read_estimates, sa
 from pencil.results.estimates import ESTIMATES
 from pencil.run.directory import RunDirectory
 from pencil.run.posterior import Posterior, PosteriorOfTraining, store_of_posterior
+from pencil.stores import rows_at_once
 
 LATE = Alarm(
     "late_features",
@@ -89,7 +90,9 @@ class Estimation:
         folder, classes = self._directory.path, self._training.learner.num_classes
         try:
             read_estimates(folder, classes)
-            return SavedLabels(folder, classes, name=POSTERIOR).num_rows == self._training.sampler.num_rows
+            saved = SavedLabels(folder, classes, name=POSTERIOR)
+            rows = sum(len(chunk.ids) for chunk in saved.chunks(rows_at_once(classes)))
+            return rows == self._training.sampler.num_rows
         except RunError:
             return False
 

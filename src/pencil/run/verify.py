@@ -14,10 +14,13 @@ from pencil.errors import PencilError, RunError
 from pencil.identity import RUN, run_id, seal_problem
 from pencil.results import POSTERIOR, DecisionReader, SavedLabels, read_card, was_reviewed
 from pencil.results.decisions import reading
-from pencil.run.directory import RunDirectory, own_folders, refuse_links
+from pencil.results.files import damaged
+from pencil.run.directory import RunDirectory, own_folders
 from pencil.run.label_table import LabelTable, is_belief
+from pencil.run.trusted import DATA, TRUSTED
 from pencil.stores import rows_at_once
 
+BEGUN = (RUN, DATA, TRUSTED, "environment.json")
 SUM = 1e-2  # what probabilities in half precision may differ from 1 in sum
 
 
@@ -30,29 +33,29 @@ class Checked(NamedTuple):
 
 def verify_run(folder: Path) -> Iterator[Checked]:
     """Check a run, and yield what was checked as it goes."""
-    yield tried("links", lambda: refuse_links(folder))
     opened = tried(RUN, lambda: _check_format(folder))
     yield opened
     if opened.problem is not None:
         return
     directory = RunDirectory(folder)
     yield tried("config.toml", lambda: directory.config)
-    owner = run_id(folder)
     files = [file for place in own_folders(folder) for file in sorted(place.iterdir())]
-    for file in (file for file in files if file.suffix in (".json", ".safetensors")):
-        problem = seal_problem(file, owner)
-        words = None if problem is None else f"{file}: {problem}; restore it from a backup"
-        yield Checked(str(file.relative_to(folder)), words)
+    sealed = [_file(folder, file) for file in files if file.suffix in (".json", ".safetensors")]
+    yield from sealed
     for path in sorted(directory.checkpoints.glob("step-*")):
         problem = damage(path)
-        yield Checked(
-            f"checkpoints/{path.name}",
-            problem and f"{path}: {problem}; remove it, and an older one is used: {directory.resume_command}",
-        )
-    if directory.is_finished:
+        remedy = f"remove it, and an older one is used: {directory.resume_command}"
+        yield Checked(f"checkpoints/{path.name}", problem and f"{path}: {problem}; {remedy}")
+    if directory.is_finished and not any(each.problem for each in sealed):
         yield tried("rows", lambda: _check_rows(directory))
     if was_reviewed(folder):
         yield tried("review.sqlite", lambda: _check_review(directory))
+
+
+def _file(folder: Path, file: Path) -> Checked:
+    problem = seal_problem(file, run_id(folder))
+    remedy = "restore it from a backup" if file.name in BEGUN else None  # training writes all others again
+    return Checked(str(file.relative_to(folder)), problem and str(damaged(file, problem, remedy)))
 
 
 def tried(what: str, check: Callable[[], object]) -> Checked:
