@@ -86,6 +86,7 @@ def workshop(shelf, tmp_path, monkeypatch):
     shutil.copytree(shelf, folder)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PENCIL_CACHE", str(tmp_path / "cache"))
     with kinds_restored():
         yield folder
 
