@@ -78,7 +78,8 @@ def test_settings_say_how_the_data_is_read(folder, tmp_path):
 def test_verified_labels_of_the_earlier_run_are_not_replaced(folder, tmp_path):
     (tmp_path / "extra.csv").write_text("id,label\n3,1\n")
     words = ("--trusted", tmp_path / "extra.csv", "--out", tmp_path / "checked", "--quiet")
-    call("train", "--from", folder / "run", *words)
+    with pytest.warns(UserWarning, match="taken for row numbers"):
+        call("train", "--from", folder / "run", *words)
     with pytest.raises(
         ConfigError, match=r"--from and --trusted other\.csv cannot be combined: .*checked has verified"
     ):

@@ -12,6 +12,7 @@ from pencil.errors import RunError
 from pencil.report import gather
 from pencil.review import Review
 from pencil.run import ChangedDataError, RunDirectory, evaluate, own_examples, resume, rows_to_show, train
+from support.runs import reseal
 
 
 @pytest.fixture
@@ -115,6 +116,7 @@ def test_the_fingerprint_of_a_run_of_before_still_counts(run, arrays, tmp_path):
         for split in ("train", "test")
     }
     (run.path / "data.json").write_text(json.dumps(kept))
+    reseal(run.path / "data.json")
     own_examples(run)
     reverse(arrays)
     np.savez(tmp_path / "points.npz", **arrays)

@@ -53,14 +53,14 @@ class Whitening:
 def fit_whitening(passes: Passes, total: Total) -> tuple[Whitening, Tensor, int]:
     """The whitening of all rows in two passes, their covariance (R, R) and N."""
     sums, count = _sums(passes, total)
-    projection = _projection(len(sums))
+    projection = projection_of(len(sums))
     mean = projected(sums[None] / max(count, 1), projection)[0]
     gram = torch.zeros(len(mean), len(mean), dtype=torch.float64)
     for _, features in passes():
         centred = projected(features, projection) - mean
         gram += centred.T @ centred
     covariance = total(gram) / max(count, 1)
-    return Whitening(projection, mean, _root(covariance)), covariance, count
+    return Whitening(projection, mean, root_of(covariance)), covariance, count
 
 
 def projected(features: Tensor, projection: Tensor | None) -> Tensor:
@@ -83,7 +83,7 @@ def _sums(passes: Passes, total: Total) -> tuple[Tensor, int]:
     return total(sums), round(rows)
 
 
-def _projection(width: int) -> Tensor | None:
+def projection_of(width: int) -> Tensor | None:
     """Random directions (D, 2048) for D > 2048, the same on all ranks."""
     if width <= MOST_FEATURES:
         return None
@@ -93,7 +93,7 @@ def _projection(width: int) -> Tensor | None:
     return scaled
 
 
-def _root(covariance: Tensor) -> Tensor:
+def root_of(covariance: Tensor) -> Tensor:
     """L⁻ᵀ (R, R) of the covariance with its mean variance added to the diagonal, float32."""
     variance = float(covariance.diagonal().mean()) if len(covariance) else 0.0
     if not variance > 0:
