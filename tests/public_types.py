@@ -17,11 +17,13 @@ from pencil.integrations.sklearn import PencilClassifier
 from pencil.methods import CrossEntropy, DivideMix
 from pencil.notebook import Run
 from pencil.results import VerdictRule
+from pencil.results.label_errors import LabelErrors
 from pencil.results.table import Table
 from pencil.stores import GivenLabels
 
 
-def classes(labels: Tensor) -> None:
+def classes(labels: Tensor, errors: pencil.LabelErrors) -> None:
+    assert_type(errors, LabelErrors)
     assert_type(pencil.CosineSchedule(1.0), CosineSchedule)
     assert_type(pencil.CrossEntropy(), CrossEntropy)
     assert_type(pencil.GivenLabels.of(labels), GivenLabels)
@@ -47,6 +49,7 @@ def functions(path: Path) -> None:
     assert_type(pencil.flip_certificates(Pencil(), phases), list[str])
     assert_type(pencil.train(pencil.RunConfig.read(path), path), pencil.Run)
     assert_type(pencil.RunConfig.read(path), RunConfig)
+    assert_type(pencil.find_errors([[0.0]], [0]), LabelErrors)
     assert_type(pencil.open_run(path), Run)
     assert_type(pencil.prototype_start(Tensor(), Tensor()), Tensor)
     assert_type(pencil.Run(path).labels, Table)

@@ -25,17 +25,20 @@ if TYPE_CHECKING:
     from pencil.engine import LabelLearner, LearnedLabels
     from pencil.errors import PencilError
     from pencil.estimates import prototype_start
+    from pencil.finding import find_errors
     from pencil.frames import train
     from pencil.integrations.sklearn import PencilClassifier as PencilClassifier
     from pencil.methods import CrossEntropy
     from pencil.notebook import Run, open_run
     from pencil.results import VerdictRule
+    from pencil.results.label_errors import LabelErrors
     from pencil.stores import GivenLabels
 
 __all__ = [
     "CosineSchedule",
     "CrossEntropy",
     "GivenLabels",
+    "LabelErrors",
     "LabelLearner",
     "LearnedLabels",
     "LinearSchedule",
@@ -47,6 +50,7 @@ __all__ = [
     "RunConfig",
     "VerdictRule",
     "__version__",
+    "find_errors",
     "flip_certificates",
     "methods",
     "open_run",
@@ -59,6 +63,7 @@ _MODULES = {
     "CosineSchedule": "pencil.algorithm",
     "CrossEntropy": "pencil.methods",
     "GivenLabels": "pencil.stores",
+    "LabelErrors": "pencil.results.label_errors",
     "LabelLearner": "pencil.engine",
     "LearnedLabels": "pencil.engine",
     "LinearSchedule": "pencil.algorithm",
@@ -70,6 +75,7 @@ _MODULES = {
     "Run": "pencil.notebook",
     "RunConfig": "pencil.config",
     "VerdictRule": "pencil.results",
+    "find_errors": "pencil.finding",
     "flip_certificates": "pencil.algorithm",
     "open_run": "pencil.notebook",
     "prototype_start": "pencil.estimates",

@@ -129,10 +129,10 @@ def _columns(X: Any) -> Mapping[str, Sequence[Any]] | None:
 
 
 def _needs_encoding(values: Sequence[Any]) -> bool:
-    return any(value is None or isinstance(value, str) or _is_missing(value) for value in values)
+    return any(value is None or isinstance(value, str) or is_missing(value) for value in values)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA, which compares to neither true nor false."""
     try:
         return value is None or bool(value != value)
@@ -146,4 +146,4 @@ def _blocks(columns: Mapping[str, Sequence[Any]]) -> Iterator[list[list[str]]]:
 
 
 def _cell(value: Any) -> str:
-    return "" if _is_missing(value) else str(value).strip()
+    return "" if is_missing(value) else str(value).strip()

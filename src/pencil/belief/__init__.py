@@ -1,0 +1,10 @@
+"""One belief about every label, from features and everything that was said about it.
+
+``believe`` reads features and labels of all rows; ``Belief`` says what follows for each label, which rows to ask people
+about, and takes their answers. Only tensors come in and go out; nothing here depends on a run, a method or a network.
+"""
+
+from pencil.belief.belief import NO_CLASS, SHARE, Belief, Decided
+from pencil.belief.find import believe, believe_probabilities
+
+__all__ = ["NO_CLASS", "SHARE", "Belief", "Decided", "believe", "believe_probabilities"]
