@@ -146,6 +146,27 @@ def test_formulas_are_quoted_on_request_alone(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_labels_to_use_are_a_column_if_asked_for(tmp_path, end):
+    decided = Decided(torch.tensor([0, 4, 0]), torch.tensor([-1, -1, -1]))
+    belief = torch.tensor([[0.1, 0.8, 0.1], [0.1, 0.8, 0.1], [0.5, 0.4, 0.1]])
+    rows = judged(["a", "b", "c"], [0, 0, 0], belief, decided=decided)
+    learned = replace(rows, best=torch.tensor([2, 2, 1]))
+    labels = {}
+    for take, each in (("sure", learned), ("best", learned), ("best", rows)):
+        path = tmp_path / f"labels.{end}"
+        write_labels(path, [each], NAMES, take=take)
+        if end == "csv":
+            header, *cells = rows_of(path)
+            found = [row[header.index("label")] for row in cells]
+        else:
+            found = pytest.importorskip("pyarrow.parquet").read_table(path)["label"].to_pylist()
+        labels[take, each is learned] = found
+    assert labels["sure", True] == [NAMES[1], "", NAMES[0]]  # replaced, dropped, kept
+    assert labels["best", True] == [NAMES[2], "", NAMES[1]]  # learned, dropped, learned
+    assert labels["best", False] == [NAMES[1], "", NAMES[0]]  # without learned labels the suggestion
+
+
 def test_rows_one_by_one_say_what_the_table_says(tmp_path):
     write_labels(tmp_path / "labels.csv", chunks(), NAMES)
     rows = [[str(value) for value in astuple(row)] for row in label_rows(chunks(), NAMES)]

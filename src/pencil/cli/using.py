@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -117,6 +118,12 @@ def predict(
     metavar="RUN",
     help="Write only rows that are new since this earlier run, or whose label, verdict or decision changed.",
 )
+@click.option(
+    "--take",
+    type=click.Choice(["sure", "best"]),
+    help="Write the label to use in a column of its own: sure replaces given labels by verdict relabel, so that few "
+    "changes are false; best takes the likeliest class of every row, so that few labels are wrong.",
+)
 @max_false_relabels_option
 @for_spreadsheet
 @as_json
@@ -125,6 +132,7 @@ def labels(
     out: Path,
     distribution: bool,
     since: Path | None,
+    take: Literal["sure", "best"] | None,
     max_false_relabels: float | None,
     spreadsheet: bool,
     json_: bool,
@@ -143,11 +151,14 @@ def labels(
     directory.require_finished()
     source = source_of(directory)
     if since is None:
-        chunks, names = judged_labels(directory, max_false_relabels, source["entry"])
+        chunks, names = judged_labels(directory, max_false_relabels, source["entry"], learned=take == "best")
     else:
-        chunks, names = labels_since(directory, RunDirectory.open(since), max_false_relabels, source["entry"])
+        earlier = RunDirectory.open(since)
+        chunks, names = labels_since(
+            directory, earlier, max_false_relabels, source["entry"], learned=take == "best"
+        )
     check_apart("--out", out, directory.data)
-    count = write_labels(out, chunks, names, distribution=distribution, spreadsheet=spreadsheet)
+    count = write_labels(out, chunks, names, distribution=distribution, take=take, spreadsheet=spreadsheet)
     write_source(out, source)
     _wrote(out, count, json_, **neighbour_counts(directory.path))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ KEEP, RELABEL, REVIEW, DROP = range(4)
 VERDICTS = ("keep", "relabel", "review", "drop")
 UNDECIDED, ACCEPTED, KEPT, CHANGED, DROPPED = range(5)
 DECISIONS = ("", "accepted", "kept", "changed", "dropped")
+Take = Literal["sure", "best"]
+"""Which labels to use; see ``Judged.taken``."""
 NO_CLASS = -1
 """The class number of rows without a class."""
 _VERDICT_OF_DECISION = torch.tensor([KEEP, RELABEL, KEEP, RELABEL, DROP])  # the first entry is unused
@@ -96,6 +99,8 @@ class Judged:
         group: The number of the group of near-identical rows, ``NO_GROUP`` for none; None if rows were not compared.
         outlier: For outliers, how many times farther from its neighbours the row is than the median row, otherwise 0;
             None if rows were not compared.
+        best: The likeliest class by what the method learned, or by a decision; None if it was not asked for. Right for
+            more rows than the suggestion, but how sure it is is not known.
     """
 
     first: int
@@ -110,6 +115,7 @@ class Judged:
     decision: Tensor | None
     group: Tensor | None = None
     outlier: Tensor | None = None
+    best: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -154,7 +160,20 @@ class Judged:
             decision=_some(self.decision, places),
             group=_some(self.group, places),
             outlier=_some(self.outlier, places),
+            best=_some(self.best, places),
         )
+
+    def taken(self, take: Take) -> Tensor:
+        """(B,) the class to use for each row; ``NO_CLASS`` for a row that a reviewer dropped.
+
+        Args:
+            take: ``sure`` replaces the given class where the verdict says so; ``best`` is the likeliest class of all.
+        """
+        if take == "best":
+            label = self.suggested if self.best is None else self.best
+        else:
+            label = torch.where(self.verdict == RELABEL, self.suggested, self.given)
+        return label.masked_fill(self.verdict == DROP, NO_CLASS)
 
 
 def judge(

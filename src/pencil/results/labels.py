@@ -1,8 +1,8 @@
 """Labels as a table: id, given, suggested, confidence, p_wrong and verdict; optionally the whole distribution.
 
-The table of a reviewed run has another column, ``decision``. If the rows were compared with each other, ``duplicates``
-is the number of the group of near-identical rows, and ``outlier`` how many times farther from its neighbours an outlier
-is than the median row.
+The table of a reviewed run has another column, ``decision``, and a column ``label`` holds the labels to use, if they
+are asked for. If the rows were compared with each other, ``duplicates`` is the number of the group of near-identical
+rows, and ``outlier`` how many times farther from its neighbours an outlier is than the median row.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import Tensor
+
 from pencil.algorithm import TopRows
 from pencil.escape import spreadsheet_cell, utf8
 from pencil.imports import need
 from pencil.results.files import writing
-from pencil.results.judged import DECISIONS, VERDICTS, Judged
+from pencil.results.judged import DECISIONS, NO_CLASS, VERDICTS, Judged, Take
 from pencil.results.neighbours import NO_GROUP
 
 ENTRIES = 1 << 22  # probabilities written at once
-TYPES = dict.fromkeys(("id", "given_label", "suggested_label", "verdict", "decision"), "string") | {
+TYPES = dict.fromkeys(("id", "label", "given_label", "suggested_label", "verdict", "decision"), "string") | {
     "duplicates": "int64"
 }
 """The types of columns in Parquet, which a chunk may not show, as it has no rows or gaps alone; others are float64."""
@@ -62,6 +64,7 @@ def write_labels(
     class_names: Sequence[str],
     *,
     distribution: bool = False,
+    take: Take | None = None,
     spreadsheet: bool = False,
 ) -> int:
     """Write a label table as .csv or .parquet, by chunks; returns the number of rows.
@@ -71,13 +74,14 @@ def write_labels(
         chunks: Rows in order.
         class_names: The classes in the order of a distribution, followed by classes that only given labels have.
         distribution: Whether to write the probability of every class.
+        take: Which labels to use, in a further column ``label``; empty for a row that a reviewer dropped.
         spreadsheet: Whether to quote cells of a .csv that a spreadsheet would treat as formulas. This changes such ids,
             so it is off by default.
     """
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
     size = max(1, ENTRIES // len(class_names))
     parts = (part for chunk in chunks for part in (chunk.split(size) if distribution else [chunk]))
-    tables = (_columns(chunk, class_names, distribution) for chunk in parts)
+    tables = (_columns(chunk, class_names, distribution, take) for chunk in parts)
     if spreadsheet and path.suffix.lower() == ".csv":
         tables = (_for_spreadsheet(table) for table in tables)
     with writing(path, *writers) as partial:
@@ -87,8 +91,11 @@ def write_labels(
 Columns = dict[str, Sequence[str | float | None]]
 
 
-def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> Columns:
+def _columns(
+    judged: Judged, class_names: Sequence[str], distribution: bool, take: Take | None = None
+) -> Columns:
     columns: Columns = {"id": list(judged.ids)}
+    columns |= {} if take is None else {"label": _named(judged.taken(take), class_names)}
     if judged.has_given:
         columns["given_label"] = [class_names[label] for label in judged.given.tolist()]
     columns["suggested_label"] = [class_names[label] for label in judged.suggested.tolist()]
@@ -110,6 +117,11 @@ def _columns(judged: Judged, class_names: Sequence[str], distribution: bool) -> 
                 column = f"{column}_"
             columns[column] = [round(value, 6) for value in probabilities[:, index].tolist()]
     return columns
+
+
+def _named(labels: Tensor, class_names: Sequence[str]) -> list[str]:
+    """Names of classes; an empty text for none."""
+    return ["" if label == NO_CLASS else class_names[label] for label in labels.tolist()]
 
 
 def _for_spreadsheet(table: Columns) -> Columns:

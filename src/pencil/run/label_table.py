@@ -105,15 +105,19 @@ class LabelTable:
     def __len__(self) -> int:
         return self.saved.num_rows
 
-    def chunks(self, *, decided: bool = True, entry: int | None = None) -> Iterator[Judged]:
+    def chunks(
+        self, *, decided: bool = True, entry: int | None = None, learned: bool = False
+    ) -> Iterator[Judged]:
         """Yield all rows in order, in chunks of limited size.
 
-        With ``decided``, review decisions replace learned labels, up to an entry of the history.
+        With ``decided``, review decisions replace learned labels, up to an entry of the history. With ``learned``, rows
+        also have the class that the method learned.
         """
         folder, names = self.saved.folder.parent, self.class_names
         decisions = DecisionReader(folder, len(names), entry) if decided and was_reviewed(folder) else None
         for saved in self._saved_chunks():
-            yield self._judged(saved, None if decisions is None else decisions.take(saved.ids))
+            judged = self._judged(saved, None if decisions is None else decisions.take(saved.ids))
+            yield replace(judged, best=self._learned(judged)) if learned else judged
         if decisions is not None:
             decisions.finish()
 
@@ -192,6 +196,14 @@ class LabelTable:
             whole = self.recalibration(rows[places].dense(), given[places])
             parts.append(kept_rows(whole, given[places], self.posterior_choice))
         return _joined(parts, rows.num_classes)
+
+    def _learned(self, judged: Judged) -> Tensor:
+        """(B,) the likeliest class of y^d; the suggestion where people decided, or where no labels are learned."""
+        if not self.method.learns_labels:
+            return judged.suggested
+        rows = self.saved.rows(judged.first, judged.first + len(judged))
+        learned = self._belief(rows).max(dim=1).indices
+        return torch.where(judged.is_decided | judged.trusted, judged.suggested, learned)
 
     def _belief(self, saved: SavedRows) -> Rows:
         """The distributions that the method derives from stored rows."""

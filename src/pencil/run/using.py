@@ -100,15 +100,19 @@ def _taken_from(directory: RunDirectory, data: DataSection) -> dict[str, str]:
 
 
 def judged_labels(
-    directory: RunDirectory, max_false_relabels: float | None = None, entry: int | None = None
+    directory: RunDirectory,
+    max_false_relabels: float | None = None,
+    entry: int | None = None,
+    *,
+    learned: bool = False,
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """Return the labels of all training rows of a finished run, in chunks, and the class names.
 
     Review decisions, up to ``entry``, replace estimated labels. ``max_false_relabels`` replaces the share of the run's
-    verdict rule.
+    verdict rule. With ``learned``, rows also have the class that the method learned.
     """
     table = LabelTable.open(directory, max_false_relabels)
-    return table.chunks(entry=entry), table.class_names
+    return table.chunks(entry=entry, learned=learned), table.class_names
 
 
 def labels_since(
@@ -116,6 +120,8 @@ def labels_since(
     earlier: RunDirectory,
     max_false_relabels: float | None = None,
     entry: int | None = None,
+    *,
+    learned: bool = False,
 ) -> tuple[Iterator[Judged], tuple[str, ...]]:
     """The rows of a run that an earlier run does not have, or whose label, verdict or decision has changed.
 
@@ -128,7 +134,7 @@ def labels_since(
             f"--since {earlier.path}: the data has changed and has no ids of its own, so rows cannot be compared; "
             "leave the option out, or give the data an id column"
         )
-    chunks, names = judged_labels(directory, max_false_relabels, entry)
+    chunks, names = judged_labels(directory, max_false_relabels, entry, learned=learned)
     old, old_names = judged_labels(earlier, max_false_relabels)
     before = {name: answer for rows in old for name, answer in _answers(rows, old_names)}
 
