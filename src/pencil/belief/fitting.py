@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from pencil.belief.descent import minimise
+from pencil.belief.gradient import SummedLikelihood
 from pencil.belief.model import Model, Said, mean_and_error
 from pencil.belief.rows import sampled
 
@@ -58,12 +59,12 @@ def fitted(
 ) -> Model:
     """The likeliest model of a rung; with ``frozen`` noise only the read-out is fitted."""
     free = _Free(start, rung, gate=gate, frozen=frozen)
-    total = said.weight.sum().clamp_min(1e-9)
+    total, summed = said.weight.sum().clamp_min(1e-9), SummedLikelihood(said, start.share)
     steps = steps or (35 if len(start.share) > FULL_CLASSES else 100)
 
     def cost() -> Tensor:
         model = free.model()
-        return (free.penalty(model) - (model.likelihood(said).double() * said.weight).sum()) / total
+        return (free.penalty(model) - summed(model)) / total
 
     least = minimise(cost, free.leaves, steps)
     for leaf in free.leaves:

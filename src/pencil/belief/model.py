@@ -100,21 +100,17 @@ class Model:
         levels = levels if self.extra is None else levels + self.extra
         return levels.masked_fill(torch.eye(classes, dtype=torch.bool), 0.0).log_softmax(1)
 
+    def log_rates(self) -> Tensor:
+        """``log_noise``; of one rate (2,) the right and each wrong label alone, so that there may be many classes."""
+        if self.extra is not None:
+            return self.log_noise()
+        wrong = -softplus(-self.eta) - math.log(max(len(self.offsets) - 1, 1))
+        return torch.stack([-softplus(self.eta), wrong])
+
     def heard(self, said: Said) -> Tensor:
         """(N, C) log P(what was said | t)."""
-        classes, label = len(self.offsets), said.given.clamp_min(0)
-        if self.extra is None:  # no C × C matrix, so that there may be many classes
-            wrong = -softplus(-self.eta) - math.log(max(classes - 1, 1))
-            found = wrong.expand(len(label), classes).scatter(
-                1, label[:, None], -softplus(self.eta).expand(len(label), 1)
-            )
-        else:
-            found = self.log_noise().T[label]
-        if bool(said.sure.any()):
-            verified = torch.full_like(found, math.log((1 - VERIFIED) / max(classes - 1, 1)))
-            verified = verified.scatter(1, label[:, None], math.log(VERIFIED))
-            found = torch.where(said.sure[:, None], verified, found)
-        return found.masked_fill(said.given[:, None] < 0, 0.0)
+        found = heard_of(self.log_rates(), said.given.clamp_min(0), len(self.offsets))
+        return found.index_copy(0, *unheard(said, len(self.offsets)))
 
     def joint(self, log_f: Tensor, said: Said) -> tuple[Tensor, Tensor]:
         """Log P(t, what was said | x) (N, C), and log P(no class, what was said | x) (N,)."""
@@ -137,6 +133,25 @@ class Model:
         """(N, C + 1) the probability of each class, and of no class; from another read-out, if given."""
         both, none = self.joint(self.log_f(said.phi) if log_f is None else log_f, said)
         return torch.cat([both, none[:, None]], 1).softmax(1)
+
+
+def heard_of(noise: Tensor, label: Tensor, classes: int) -> Tensor:
+    """(N, C) log P(label | t) for labels (N,), by ``Model.log_rates``."""
+    if noise.dim() == 2:
+        return noise.T[label]
+    alike = noise[1].expand(len(label), classes)
+    return alike.scatter(1, label[:, None], noise[0].expand(len(label), 1))
+
+
+def unheard(said: Said, classes: int) -> tuple[Tensor, Tensor]:
+    """Rows (M,) whose label has no noise, because it was verified or is missing, and log P(label | t) (M, C) there."""
+    rows = (said.sure | (said.given < 0)).nonzero()[:, 0]
+    given, found = (
+        said.given[rows],
+        torch.full((len(rows), classes), math.log((1 - VERIFIED) / max(classes - 1, 1))),
+    )
+    found = found.scatter(1, given.clamp_min(0)[:, None], math.log(VERIFIED))
+    return rows, found.masked_fill(given[:, None] < 0, 0.0)
 
 
 def mean_and_error(values: Tensor, weight: Tensor) -> tuple[float, float]:
