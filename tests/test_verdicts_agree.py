@@ -1,4 +1,4 @@
-"""Label table, report, review, exports, notebook and estimator give every row the same verdict."""
+"""Label table, report, review, exports, notebook, estimator and find_errors give every row the same verdict."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pencil import open_run
+from pencil import find_errors, open_run
 from pencil.cli.main import cli
 from pencil.config import RunConfig
 from pencil.export.tools import ExportOptions, export
@@ -113,15 +113,19 @@ def test_all_agree_on_every_row_of_a_reviewed_run(points, tmp_path, rule):
         assert not table[example.case.id]["decision"]
 
     if rule is None:
-        found = estimated(points)
         undecided = {name: row["verdict"] for name, row in table.items() if not row["decision"]}
         assert len(undecided) == len(table) - DECIDED
-        assert {name: found[name] for name in undecided} == undecided
+        for verdict in in_memory(points):
+            assert {name: verdict[int(name)] for name in undecided} == undecided
 
 
-def estimated(points) -> dict[str, str]:
-    """The verdict of each row by the estimator, which knows trusted rows and no decisions."""
+def in_memory(points) -> list[np.ndarray]:
+    """The verdict of each row by the estimator and by find_errors, which know trusted rows and no decisions."""
     sklearn = pytest.importorskip("pencil.integrations.sklearn")
     trusted = np.arange(len(points.noisy)) % 7 == 0
-    found = sklearn.PencilClassifier(random_state=0).fit(points.values, points.noisy, trusted=trusted)
-    return {str(row): verdict for row, verdict in enumerate(found.verdicts_)}
+    fitted = sklearn.PencilClassifier(random_state=0).fit(points.values, points.noisy, trusted=trusted)
+    found = find_errors(points.values, points.noisy, trusted=trusted)
+    np.testing.assert_allclose(fitted.p_wrong_, found.p_wrong, atol=1e-6)
+    assert fitted.noise_.rate.value == pytest.approx(found.noise.rate, abs=1e-6)
+    assert fitted.noise_.rate.low == pytest.approx(found.noise.at_least, abs=1e-6)
+    return [fitted.verdicts_, found.verdict]

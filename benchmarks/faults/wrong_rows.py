@@ -165,7 +165,9 @@ def sheet_of_another_run(place: Place) -> str:
         values, labels, truths[name] = points(400, seed=seed)
         place.save(f"{name}.npz", values, labels, ids=[f"{name}{row}" for row in range(400)], names=NAMES)
         place.must("train", f"{name}.npz", "--out", f"run-{name}", "--quiet")
-        place.must("audit", f"run-{name}", "--csv", f"{name}.csv", "--looks", "30", "--seed", "5")
+        place.must(
+            "audit", f"run-{name}", "--what", "all", "--csv", f"{name}.csv", "--looks", "30", "--seed", "5"
+        )
     lines = read(place.folder / "a.csv")
     for line in lines:
         right = NAMES[truths["a"][int(line["id"][1:])]]

@@ -88,9 +88,8 @@ def test_the_rate_is_near_the_truth_and_the_lower_end_below_it(solved):
 
 def test_all_tests_are_passed_by_plain_clusters(solved):
     for _, belief in solved:
-        assert belief.tests.passed
-        assert belief.tests.known
-        assert not bool(belief.alone.any())
+        assert belief.checks.passed
+        assert belief.checks.known
 
 
 def test_probabilities_are_probabilities(solved):
@@ -102,7 +101,7 @@ def test_probabilities_are_probabilities(solved):
         found = belief.decided()
         right = belief.posterior.gather(1, problem.given[:, None])[:, 0]
         torch.testing.assert_close(found.p_wrong, 1 - right)
-        torch.testing.assert_close(found.confidence, belief.posterior[:, :CLASSES].amax(1))
+        torch.testing.assert_close(found.confidence, belief.stated[:, :CLASSES].amax(1))
 
 
 def test_stated_confidence_is_about_right(solved):
@@ -202,7 +201,7 @@ def test_answers_release_more_labels_that_are_right(solved):
 
 def test_answers_release_labels_where_the_tests_forbid_it(solved):
     problem, belief = solved[1]
-    forbidden = replace(belief, tests=replace(belief.tests, identified=False))
+    forbidden = replace(belief, checks=replace(belief.checks, identified=False))
     assert int(forbidden.decided().replaced.sum()) == 0
     assert forbidden.decided().at_least == 0
     assert torch.equal(forbidden.best(), problem.given)
@@ -243,8 +242,8 @@ def test_features_that_say_nothing_replace_nothing():
     x = torch.from_numpy(random.normal(size=(900, 8))).float()
     given = torch.from_numpy(random.integers(CLASSES, size=900))
     belief = believed(Problem(x, given, given))
-    assert not belief.tests.known
-    assert belief.tests.reason
+    assert not belief.checks.known
+    assert belief.checks.reason
     assert int(belief.decided().replaced.sum()) == 0
     assert belief.decided().at_least == 0
     assert torch.equal(belief.best(), given)
@@ -363,7 +362,7 @@ def test_labels_of_probabilities_that_may_be_blurred_are_not_replaced():
     truth = (0.8 * probabilities + 0.2 / CLASSES).multinomial(1, generator=random)[:, 0]
     with torch.no_grad():
         belief = believe_probabilities(probabilities, truth)
-    assert belief.tests.known
+    assert belief.checks.known
     assert not bool(belief.decided().replaced.any())
     assert belief.decided().at_least == 0
 
@@ -393,5 +392,5 @@ def test_probabilities_that_say_nothing_replace_nothing():
     given = torch.randint(CLASSES, (1500,), generator=random)
     with torch.no_grad():
         belief = believe_probabilities(probabilities, given)
-    assert not belief.tests.known
+    assert not belief.checks.known
     assert not bool(belief.decided().replaced.any())

@@ -1,72 +1,15 @@
 """What may be claimed, against loops and in simulations with calibrated probabilities."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from pencil.belief import claims
 
-CONFIDENCES = st.lists(st.floats(0, 1, width=32), max_size=40)
-
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def falling(confidence):
-    return torch.tensor(confidence, dtype=torch.float32).sort(descending=True).values
-
-
-def excess(confidence, share, rows):
-    """By how much the errors that are expected among the first rows are too many."""
-    wrong = [max(1 - each, 1e-4) for each in confidence.double().tolist()[:rows]]
-    return math.fsum(wrong) + math.sqrt(math.fsum(each * (1 - each) for each in wrong)) - share * rows
-
-
-@settings(max_examples=300)
-@drawn(CONFIDENCES, st.floats(0.01, 0.5))
-def test_the_surest_rows_are_the_longest_prefix_that_holds(confidence, share):
-    confidence = falling(confidence)
-    rows = claims.surest(confidence, share)
-    assert 0 <= rows <= len(confidence)
-    assert rows == 0 or excess(confidence, share, rows) < 1e-9
-    assert all(excess(confidence, share, more) > -1e-9 for more in range(rows + 1, len(confidence) + 1))
-
-
-@drawn(CONFIDENCES, st.floats(0.01, 0.25), st.floats(1, 2))
-def test_a_larger_share_replaces_no_fewer(confidence, share, times):
-    confidence = falling(confidence)
-    assert claims.surest(confidence, share) <= claims.surest(confidence, share * times)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_surest_rows_equal_a_loop(seed):
-    confidence = falling((1 - torch.rand(500, generator=generator(seed)) ** 3).tolist())
-    expected = max((rows for rows in range(1, 501) if excess(confidence, 0.1, rows) <= 0), default=0)
-    assert 0 < expected < 500
-    assert claims.surest(confidence, 0.1) == expected
-
-
-def test_few_rows_must_be_surer_than_many():
-    assert claims.surest(torch.full((3,), 0.95), 0.1) == 0
-    assert claims.surest(torch.full((300,), 0.95), 0.1) == 300
-    assert claims.surest(torch.full((3,), 0.999), 0.1) == 3
-    assert claims.surest(torch.tensor([]), 0.1) == 0
-
-
-def test_the_surest_rows_have_the_asked_share_of_errors_in_simulations():
-    over = 0
-    for seed in range(200):
-        random = generator(seed)
-        confidence = falling((1 - 0.7 * torch.rand(400, generator=random) ** 2).tolist())
-        rows = claims.surest(confidence, 0.1)
-        wrong = torch.rand(400, generator=random) > confidence
-        over += float(wrong[:rows].float().mean()) > 0.1
-    assert over < 60  # a standard error is kept in reserve, so one in six
 
 
 SHAPES = {
@@ -167,12 +110,15 @@ def test_an_unsure_read_out_leaves_more_doubt(chance, doubt):
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("identified", [False, True])
 @pytest.mark.parametrize("many_rows", [False, True])
-def test_labels_may_be_replaced_if_all_tests_pass_and_else_a_reason_is_given(known, identified, many_rows):
-    tests = claims.Tests(known, identified, many_rows)
-    assert tests.passed == (known and identified and many_rows)
-    assert bool(tests.reason) != tests.passed
+@pytest.mark.parametrize("blind", [False, True])
+def test_labels_may_be_replaced_if_all_checks_pass_and_else_a_reason_is_given(
+    known, identified, many_rows, blind
+):
+    checks = claims.Checks(known, identified, many_rows, blind)
+    assert checks.passed == (known and identified and many_rows and blind)
+    assert bool(checks.reason) != checks.passed
 
 
 def test_the_reasons_differ():
-    failed = [claims.Tests(*(place != other for other in range(3))) for place in range(3)]
-    assert len({tests.reason for tests in failed}) == 3
+    failed = [claims.Checks(*(place != other for other in range(4))) for place in range(4)]
+    assert len({checks.reason for checks in failed}) == 4

@@ -181,7 +181,7 @@ def test_a_fit_ends_where_no_parameter_raises_its_value(rung, gate):
     assert best > naive_value(start(said), said, False)
     tried = [naive_value(each, said, gate) for each in moved(model, rung)]
     assert len(tried) >= 16
-    assert max(tried) < best + 2e-6
+    assert max(tried) < best + 3e-5  # a hundredth of a nat for all rows together
     assert min(tried) < best - 1e-5
 
 

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from pencil import CosineSchedule, CrossEntropy, PencilError
 from pencil.cli.settings import train_config
 from pencil.config import RunConfig
-from pencil.estimates import Alarm
+from pencil.estimates import Alarm, Interval
 from pencil.integrations.sklearn import PencilClassifier, _alarms
 from pencil.methods import CoTeaching
 from pencil.presets import preset, start_from
@@ -87,7 +87,8 @@ def test_alarms_are_those_of_the_estimates_and_of_too_many_changes(points):
     noise = few().fit(points.values, points.noisy).noise_
     doubtful = replace(noise, alarms=(Alarm("matrix", "the matrix is unclear", "use better features"),))
     assert _alarms(doubtful, 0, 200) == ["the matrix is unclear. Remedy: use better features"]
-    (changed,) = _alarms(noise, 190, 200)
+    bounded = replace(noise, rate=Interval(0.3, 0.2, 0.4))
+    (changed,) = _alarms(bounded, 190, 200)
     assert changed.startswith("95.0 % of the labels were changed, but at most ")
 
 

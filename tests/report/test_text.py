@@ -69,7 +69,9 @@ def test_words():
         ((0.1, 0.1, 0.1), 10, "about 1 of 10 labels seems wrong (1 to 1)"),
         ((0.004, 0.0, 0.05), 100, "hardly any of 100 labels seems wrong (0 to 5)"),
         ((0.0, 0.0, 0.0), 100, "none of 100 labels seems wrong"),
-        ((0.98, 0.9, 1.0), 1, "about 1 of 1 label seems wrong (0 to 1)"),
+        ((0.2123, 0.153, 1.0), 5000, "about 1,060 of 5,000 labels seem wrong (at least 760)"),
+        ((0.2, 0.0, 1.0), 10, "about 2 of 10 labels seem wrong"),
+        ((0.98, 0.9, 1.0), 1, "about 1 of 1 label seems wrong"),
         (
             (0.123456, 0.1234, 0.1235),
             3_000_000,
@@ -83,5 +85,7 @@ def test_numbers_have_the_digits_that_their_interval_justifies(interval, rows, w
 
 def test_bounds_share_one_unit():
     assert between(Interval(0.2, 0.182, 0.222)) == "18.2 to 22.2\u00a0%"
+    assert between(Interval(0.2, 0.182, 1.0)) == "at least 18.2\u00a0%"
+    assert between(Interval(0.2, 0.0, 1.0)) == "bounds unknown"
     assert share_of(0.1) == "10\u00a0%"
     assert share_of(0.025) == "2.5\u00a0%"

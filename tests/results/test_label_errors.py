@@ -6,7 +6,7 @@ import torch
 
 from pencil import LabelErrors
 from pencil.belief import Belief
-from pencil.belief.claims import Tests as BeliefTests
+from pencil.belief.claims import Checks
 from pencil.errors import DataError
 from pencil.results.label_errors import LOOKS
 
@@ -27,15 +27,14 @@ def made_belief(*, passed=True, known=True, rows=ROWS):
     posterior[torch.arange(rows), best] = sure
     scores = torch.randn(rows, 3, generator=random)  # labels that are suspicious do not follow the features
     log_f = scores.scatter(1, best[:, None], 5.0).log_softmax(1)
-    tests = BeliefTests(known, passed and known, True)
+    checks = Checks(known, passed and known, True)
     return Belief(
         given=given,
         posterior=posterior,
         log_f=log_f,
         likeliest=best,
-        tests=tests,
+        checks=checks,
         doubt=0.02,
-        alone=torch.zeros(rows, dtype=torch.bool),
     )
 
 
@@ -314,7 +313,7 @@ def test_why_nothing_is_replaced_is_said():
     errors = LabelErrors(belief, NAMES)
     assert np.array_equal(errors.labels(), errors.given)
     assert np.array_equal(errors.labels("best"), errors.given)
-    assert belief.tests.reason in str(errors)
+    assert belief.checks.reason in str(errors)
     assert "errors.labels()" not in str(errors)
     assert errors.noise.at_least == 0
     assert errors.noise.rate is not None

@@ -5,6 +5,8 @@ about, and takes their answers. Only tensors come in and go out; nothing here de
 """
 
 from pencil.belief.belief import NO_CLASS, SHARE, Belief, Decided
+from pencil.belief.claims import Checks
 from pencil.belief.find import believe, believe_probabilities
+from pencil.belief.shares import noise_of
 
-__all__ = ["NO_CLASS", "SHARE", "Belief", "Decided", "believe", "believe_probabilities"]
+__all__ = ["NO_CLASS", "SHARE", "Belief", "Checks", "Decided", "believe", "believe_probabilities", "noise_of"]

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from pencil.belief.answers import LEAST, Curve, evenly, evidence
-from pencil.belief.claims import Tests, are_blind, least_wrong, surest
+from pencil.belief.claims import Checks, least_wrong
+from pencil.estimates import RelabelCounts
+from pencil.estimates.noise import less_sure
 
-SHARE = 0.1
-"""The largest share of false ones among the labels that are replaced."""
+SHARE, FLOOR = 0.1, 0.25
+"""The largest share of false ones among replaced labels, and the share of its labels that each class keeps."""
 NO_CLASS = -1
 _LEAST_LOG = -8.0
 
@@ -47,9 +49,8 @@ class Belief:
         posterior: (N, C + 1) the probability of each class, and of no class.
         log_f: (N, C) what the features say, without the row's label.
         likeliest: (N,) the class that is right most often, from a mixture that is not calibrated.
-        tests: Whether labels may be replaced.
-        doubt: By how much suggestions count as less sure when labels are replaced.
-        alone: (N,) bool, rows with hardly any other of their class, which nothing can contradict.
+        checks: Whether labels may be replaced.
+        doubt: By how much suggestions are less sure than the model says.
         answers: What people said a row is, by its number; ``NO_CLASS`` for none.
     """
 
@@ -57,14 +58,21 @@ class Belief:
     posterior: Tensor
     log_f: Tensor
     likeliest: Tensor
-    tests: Tests
-    doubt: float
-    alone: Tensor
+    checks: Checks
+    doubt: float = 0.0
     answers: dict[int, int] = field(default_factory=dict)
 
     def answered(self, answers: dict[int, int]) -> Belief:
         """The belief that knows further answers."""
         return replace(self, answers={**self.answers, **answers})
+
+    @property
+    def stated(self) -> Tensor:
+        """(N, C + 1) the posterior, with suggestions less sure; whether the given label is wrong stays as it is."""
+        has, none = self.given >= 0, self.posterior[:, -1:]
+        classes = self.posterior[:, :-1] / (1 - none).clamp_min(1e-9)
+        less = less_sure(classes, self.given.clamp_min(0), 1 - self.doubt)
+        return torch.cat([torch.where(has[:, None], less, classes) * (1 - none), none], 1)
 
     def ranking(self) -> Tensor:
         """The rows whose label may be replaced, the surest first."""
@@ -90,10 +98,10 @@ class Belief:
         return self._with_own_answers(found)
 
     def best(self) -> Tensor:
-        """(N,) the class to use for each row: the likeliest, or what people said; the given one if the tests fail."""
+        """(N,) the class to use for each row: the likeliest, or what people said; the given one if the checks fail."""
         found = self.decided()
         usual = (
-            self.likeliest if self.tests.passed else torch.where(self.given < 0, self.likeliest, self.given)
+            self.likeliest if self.checks.passed else torch.where(self.given < 0, self.likeliest, self.given)
         )
         known = torch.zeros(len(self.given), dtype=torch.bool)
         known[list(self.answers)] = True
@@ -111,19 +119,12 @@ class Belief:
         return right.masked_fill(self.given < 0, 1.0)
 
     def _by_tests(self, share: float) -> Decided:
-        """What the tests allow without answers."""
-        wrong = 1 - self._right()
-        confidence, suggested = self.posterior[:, :-1].max(1)
-        replaced, least = torch.zeros(len(wrong), dtype=torch.bool), 0.0
-        if self.tests.passed:
-            sure = (confidence * (1 - self.doubt)).masked_fill(self.alone, 0.0)
-            rows = (suggested != self.given).nonzero()[:, 0]
-            rows = rows[sure[rows].argsort(descending=True, stable=True)]
-            chosen = rows[: surest(sure[rows], share)]
-            if are_blind(self.log_f, self.given, suggested, chosen):
-                replaced[chosen] = True
-                least = least_wrong(wrong.masked_fill(self.alone, 0.0))
-        return Decided(wrong, suggested, confidence, replaced, least)
+        """What the checks allow without answers."""
+        wrong, passed = 1 - self._right(), self.checks.passed
+        stated, nothing = self.stated, torch.zeros(len(wrong), dtype=torch.bool)
+        confidence, suggested = stated[:, :-1].max(1)
+        replaced = surely(stated, self.given, share) if passed else nothing
+        return Decided(wrong, suggested, confidence, replaced, least_wrong(wrong) if passed else 0.0)
 
     def _by_answers(self, found: Decided, ranking: Tensor, at: Tensor, share: float) -> Decided:
         """What answers at some places of the ranking (M,) say about the others, and release."""
@@ -147,7 +148,7 @@ class Belief:
             found.suggested.index_put((ranking[chosen],), other[chosen]),
             found.confidence.index_put((ranking[chosen],), chance[chosen]),
             torch.zeros_like(found.replaced).index_fill(0, ranking[chosen], True),
-            found.at_least,
+            min(found.at_least, least_wrong((1 - right).clamp(0, 1)) * len(ranking) / len(found.p_wrong)),
         )
 
     def _with_own_answers(self, found: Decided) -> Decided:
@@ -163,3 +164,12 @@ class Belief:
             found.replaced.index_put((rows,), wrong & has),
             found.at_least,
         )
+
+
+def surely(posterior: Tensor, given: Tensor, share: float = SHARE) -> Tensor:
+    """(N,) bool, rows whose suggestion is sure enough to replace the given label, by the posterior (N, C + 1)."""
+    confidence, suggested = posterior[:, :-1].max(1)
+    label = torch.where(given < 0, suggested, given)
+    counts = RelabelCounts(posterior.shape[1] - 1)
+    counts.add(label, confidence, suggested != label)
+    return (suggested != given) & (confidence >= counts.thresholds(share, FLOOR)[label])

@@ -1,7 +1,7 @@
 """What may be claimed: whether labels may be replaced at all, which, and how many are wrong at least.
 
 From one label a row, errors that look like their features cannot be seen. So the share of wrong labels has a lower end
-and no upper one, and labels are replaced only if four plain tests pass:
+and no upper one, and labels are replaced only if four plain checks pass:
 
     known        left-out labels are likelier by the features than by the class shares
     identified   without noise, and heavier tails of the read-out instead, the labels are much less likely
@@ -11,7 +11,7 @@ and no upper one, and labels are replaced only if four plain tests pass:
 | constant | value | chosen |
 |---|---|---|
 | ``KNOWN_ERRORS``, ``_NATS`` | 3, 0.01 | features that say nothing: at most 5.5, 0.007; real ones: 20, 0.5 and more |
-| ``IDENTIFIED_NATS`` | 3 | one feature that is the class, blurred: 0; labels by people: 80 and more |
+| ``IDENTIFIED_NATS`` | 2 | one feature that is the class, blurred: at most 0.5; labels by people: 80 and more |
 | ``BLIND`` | 0.3 | a source with one label for nearly everything: 0.21 to 0.24; labels by people: 0.5 to 0.6 |
 | ``UNSURE``, ``DOUBT`` | 0.75, 5 % | read-outs of strong features: 0.81 to 0.89; of 100 classes: 0.60 to 0.71 |
 
@@ -32,7 +32,7 @@ from pencil.belief.rounds import Reading
 from pencil.belief.rows import BeliefRows, sampled
 
 KNOWN_ERRORS, KNOWN_NATS = 3.0, 0.01
-IDENTIFIED_NATS, BLIND = 3.0, 0.3
+IDENTIFIED_NATS, BLIND = 2.0, 0.3
 FEW_ROWS = 60
 """Rows of a class that pairs of many classes are counted on, at least."""
 UNSURE, DOUBT, SLIGHT_DOUBT = 0.75, 0.05, 0.02
@@ -40,18 +40,20 @@ SURE_OF_ERROR = 0.9
 
 
 @dataclass(frozen=True)
-class Tests:
+class Checks:
     """Whether labels may be replaced.
 
     Attributes:
         known: The features say something about the labels.
         identified: Noise and blurred features can be told apart.
         many_rows: There are rows enough for the noise that was found.
+        blind: Wrong labels do not follow the features.
     """
 
     known: bool
     identified: bool
     many_rows: bool
+    blind: bool = True
 
     @property
     def reason(self) -> str:
@@ -62,22 +64,24 @@ class Tests:
             return (
                 f"labels run between particular classes, which needs {FEW_ROWS} rows of each class to be sure"
             )
-        return "" if self.identified else "labels without errors and blurred features would look the same"
+        if not self.identified:
+            return "labels without errors and blurred features would look the same"
+        return "" if self.blind else "labels that seem wrong follow the features as right ones do"
 
     @property
     def passed(self) -> bool:
         """Whether all did."""
-        return self.known and self.identified and self.many_rows
+        return self.known and self.identified and self.many_rows and self.blind
 
 
-def tested(rows: BeliefRows, best: Reading) -> Tests:
-    """The tests that do not depend on what is replaced."""
+def tested(rows: BeliefRows, best: Reading) -> Checks:
+    """The checks; that wrong labels are blind is not known yet."""
     shares = best.model.share.log()[rows.given.clamp_min(0)]
     gain, error = mean_and_error(best.likelihood - shares, rows.weight)
     pairs = best.model.rung == "pairs" and rows.classes > FULL_CLASSES
     many = not pairs or float(rows.weight.sum()) >= FEW_ROWS * rows.classes
     known = gain > max(KNOWN_ERRORS * error, KNOWN_NATS)
-    return Tests(known, known and _is_identified(rows, best), many)
+    return Checks(known, known and _is_identified(rows, best), many)
 
 
 def _is_identified(rows: BeliefRows, best: Reading) -> bool:
@@ -114,16 +118,6 @@ def are_blind(log_f: Tensor, given: Tensor, other: Tensor, chosen: Tensor) -> bo
 def doubt_of(log_f: Tensor) -> float:
     """By how much suggestions count as less sure: an unsure read-out confuses classes as noise does."""
     return DOUBT if float(log_f.amax(1).exp().mean()) < UNSURE else SLIGHT_DOUBT
-
-
-def surest(confidence: Tensor, share: float) -> int:
-    """How many of the rows with these confidences, in falling order, may be replaced within a share of errors.
-
-    A standard error is kept in reserve, so that few rows must be surer than many.
-    """
-    wrong = (1 - confidence.double()).clamp_min(1e-4)
-    within = wrong.cumsum(0) + (wrong * (1 - wrong)).cumsum(0).sqrt()
-    return longest(within <= share * torch.arange(1, len(wrong) + 1))
 
 
 def least_wrong(p_wrong: Tensor) -> float:

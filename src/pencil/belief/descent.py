@@ -16,7 +16,7 @@ ENOUGH = 1e-4
 """The share of the decrease that the slope promises, which a step must reach."""
 FLATTER = 0.9
 """The share of the slope that may be left after a step."""
-CLOSE, FLAT = 1e-8, 1e-6
+CLOSE, FLAT = 1e-6, 1e-6
 """Where to stop: the decrease of a step, and the largest entry of the gradient."""
 _TRIALS = 20
 

@@ -4,27 +4,30 @@
 2. Read-outs of each row without itself (``readout``), and noise as rich as left-out labels allow (``model``,
    ``fitting``), in rounds of better labels (``rounds``).
 3. A second read-out, of which a part is mixed in unless left-out labels reject it (``head``).
-4. Tests of whether labels may be replaced at all (``claims``).
+4. Checks of whether labels may be replaced at all (``claims``).
 
 Legend: N rows, D features, C classes.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from pencil.belief.belief import Belief
-from pencil.belief.claims import doubt_of, tested
+from pencil.belief.claims import are_blind, doubt_of, tested
 from pencil.belief.fitting import CELLS, FULL_CLASSES, Rung, climbed, fitted
 from pencil.belief.head import MIXED, linear_read_out
-from pencil.belief.model import VERIFIED, Model, Said, mean_and_error
+from pencil.belief.model import Model, Said, mean_and_error
 from pencil.belief.readout import held_out, probabilities_held_out, read
 from pencil.belief.rounds import Reading, rounds_of
 from pencil.belief.rows import MANY_CLASSES, BeliefRows, alone_rows, directions, grouped_rows
 
 REJECTED_ERRORS, REJECTED_NATS = 2.0, 0.002
 """A part of the second read-out is rejected if left-out labels are less likely with it by so many errors and nats."""
+FEWEST_COMPARED = 2
 _LIKELY_STEPS, _LIKELY_ROWS = 30, 300
 
 
@@ -53,28 +56,32 @@ def believe_probabilities(probabilities: Tensor, given: Tensor, sure: Tensor | N
 
 
 def _belief(rows: BeliefRows, best: Reading, *, mixes: bool) -> Belief:
-    tests, said, model = tested(rows, best), Said.of(best.held, rows), best.model
+    checks, said, model, given = tested(rows, best), Said.of(best.held, rows), best.model, rows.given
     log_f, posterior = model.log_f(said.phi), model.posterior(said)
     likeliest = posterior[:, :-1].argmax(1)
-    if mixes and tests.passed:
+    if mixes and checks.passed:
         log_f, posterior, likeliest = _mixed(rows, best, log_f, posterior)
-    posterior[rows.sure] = _verified(rows.given[rows.sure], posterior.shape[1])
-    likeliest = torch.where(rows.sure, rows.given, likeliest)
-    return Belief(rows.given, posterior, log_f, likeliest, tests, doubt_of(log_f), _alone(rows))
+    posterior = _without_features(posterior, rows)
+    posterior[rows.sure] = torch.nn.functional.one_hot(given[rows.sure], posterior.shape[1]).float()
+    likeliest = torch.where(rows.sure, given, likeliest)
+    found = Belief(given, posterior, log_f, likeliest, checks, doubt_of(log_f))
+    chosen = found.decided().replaced.nonzero()[:, 0]
+    blind = are_blind(log_f, given, posterior[:, :-1].argmax(1), chosen)
+    return replace(found, checks=replace(checks, blind=blind))
 
 
-def _verified(given: Tensor, columns: int) -> Tensor:
-    """What verified labels (M,) say, whatever the features do."""
-    found = torch.full((len(given), columns), (1 - VERIFIED) / (columns - 2))
-    found[:, -1] = 0.0
-    return found.scatter(1, given[:, None], VERIFIED)
-
-
-def _alone(rows: BeliefRows) -> Tensor:
-    """(N,) bool, rows with hardly any other of their class, which nothing can contradict."""
+def _without_features(posterior: Tensor, rows: BeliefRows) -> Tensor:
+    """The posterior, with the usual share of wrong labels where a class has hardly any other row to compare with."""
     has = rows.given >= 0
     counts = torch.bincount(rows.given[has], rows.weight[has].double(), rows.classes)
-    return has & (counts[rows.given.clamp_min(0)] - rows.weight < 1.5)
+    alone = has & (counts[rows.given.clamp_min(0)] - rows.weight < 1.5)
+    if not bool(alone.any()) or bool(alone.all()):
+        return posterior
+    others = has & ~alone
+    right = float(posterior[others].gather(1, rows.given[others, None]).mean())
+    usual = torch.full((int(alone.sum()), posterior.shape[1]), (1 - right) / max(rows.classes - 1, 1))
+    usual[:, -1] = 0.0
+    return posterior.index_copy(0, alone.nonzero()[:, 0], usual.scatter(1, rows.given[alone, None], right))
 
 
 def _rows(features: Tensor, given: Tensor, sure: Tensor, classes: int) -> BeliefRows:
@@ -83,7 +90,8 @@ def _rows(features: Tensor, given: Tensor, sure: Tensor, classes: int) -> Belief
     if classes <= MANY_CLASSES:
         both = (found, directions(features, clipped=True))
         found = max(both, key=lambda each: _likely(alone_rows(each, given, sure, classes)))
-    return grouped_rows(found, given, sure, classes)
+    rows = grouped_rows if len(given) > FEWEST_COMPARED else alone_rows
+    return rows(found, given, sure, classes)
 
 
 def _likely(rows: BeliefRows) -> float:

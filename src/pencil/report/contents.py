@@ -11,8 +11,9 @@ from typing import Any
 from pencil.data import Beside
 from pencil.engine import read_metrics
 from pencil.escape import shown
+from pencil.estimates import Interval
 from pencil.report.curves import Line
-from pencil.report.findings import LabelCounts, TruthCounts, find
+from pencil.report.findings import Expected, LabelCounts, TruthCounts, find
 from pencil.report.matrix import Transition, transition
 from pencil.report.near import Near, near_cases, rows_to_show
 from pencil.report.source import Example, Source
@@ -72,6 +73,16 @@ class Report:
     choices: list[str]
 
     @property
+    def has_upper_end(self) -> bool:
+        """Whether shares of errors have one: not from one label for each row."""
+        return self.estimates.rate.high < 1
+
+    def expected(self, errors: Expected) -> Interval:
+        """The expected share of errors, with bounds if there are any."""
+        share = errors.share
+        return share if self.has_upper_end else Interval(share.value, 0.0, 1.0)
+
+    @property
     def totals(self) -> dict[str, Any]:
         """The numbers of examples, changes and verdicts, and the estimated shares with their bounds."""
         return {
@@ -80,7 +91,7 @@ class Report:
             **self.counts.totals,
             "wrong": asdict(self.estimates.rate),
             "suggested_wrong": asdict(self.estimates.suggested_error),
-            "false_relabels": asdict(self.counts.false_relabels.share),
+            "false_relabels": asdict(self.expected(self.counts.false_relabels)),
             **({} if self.near is None else asdict(self.near.counts)),
         }
 

@@ -92,7 +92,7 @@ def _by_class(report: Report) -> Figure:
         if len(rows) == len(report.class_names)
         else f"The {len(rows)} classes with the most wrong labels. "
     )
-    words = f"{part}Each estimate is a share of the labels of the class, with its 95 % interval."
+    words = f"{part}Each estimate is a share of the labels of the class, with bounds."
     return Figure("by_class", title, words, interval_chart("by_class", title, words, names, shares, truth))
 
 

@@ -94,7 +94,7 @@ def _with_truth(head: list[str], rows: list[list[str]], truth: list[float | None
 def _estimates(report: Report) -> str:
     found = estimates(report)
     rows = [[each.name, percent(each.share.value), between(each.share)] for each in found]
-    return _with_truth(["share", "estimate", "95 % interval"], rows, [each.truth for each in found])
+    return _with_truth(["share", "estimate", "bounds"], rows, [each.truth for each in found])
 
 
 def _confusions(report: Report) -> list[str]:
@@ -103,7 +103,7 @@ def _confusions(report: Report) -> list[str]:
         [escaped(each.true), escaped(each.given), percent(each.share.value), between(each.share)]
         for each in found
     ]
-    head = ["true class", "labelled", "share of the class", "95 % interval"]
+    head = ["true class", "labelled", "share of the class", "bounds"]
     return [_with_truth(head, rows, [each.truth for each in found])] if found else []
 
 
@@ -121,7 +121,7 @@ def _classes(report: Report) -> str:
         ]
         for row in found
     ]
-    head = ["class", "examples", "seem wrong", "95 % interval", "relabel", "review", "most often to"]
+    head = ["class", "examples", "seem wrong", "bounds", "relabel", "review", "most often to"]
     return _with_truth(head, rows, [row.truth for row in found])
 
 

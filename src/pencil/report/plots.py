@@ -9,6 +9,7 @@ from pencil.durable import replacing
 from pencil.escape import clipped
 from pencil.imports import need
 from pencil.report.charts.heat import STEPS, cell_number, level
+from pencil.report.charts.intervals import reach_of
 from pencil.report.contents import Report
 from pencil.report.curves import Curve, curve, share_curves, spans, thinned
 from pencil.report.findings import BINS
@@ -60,12 +61,14 @@ def _by_class(report: Report, axes: Any) -> None:
     rows = class_rows(report, MOST_CLASSES)[::-1]
     names = [clipped(row.name, 22).replace("$", r"\$") for row in rows]
     for place, row in enumerate(rows):
-        axes.plot([row.wrong.low, row.wrong.high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.4)
+        axes.plot(
+            [row.wrong.low, reach_of(row.wrong)], [place, place], color=COLOURS[0], linewidth=4, alpha=0.4
+        )
         axes.plot(row.wrong.value, place, MARKERS[0], color=COLOURS[0])
         if row.truth is not None:
             axes.plot(row.truth, place, MARKERS[3], color=COLOURS[1])
     axes.set_yticks(range(len(names)), names, fontsize=7)
-    axes.set(xlabel="share of wrong labels, estimate with 95 % interval", xlim=(0, None))
+    axes.set(xlabel="share of wrong labels, estimate with bounds", xlim=(0, None))
 
 
 def _reliability(report: Report, axes: Any) -> None:

@@ -76,11 +76,11 @@ def estimates(report: Report) -> list[Estimate]:
         ("Suggested labels that are wrong", found.suggested_error, truth.suggested_wrong, counts.rows),
         (
             "Labels to relabel whose suggestion is wrong",
-            counts.false_relabels.share,
+            report.expected(counts.false_relabels),
             truth.false_relabels,
             counts.total(RELABEL),
         ),
-        ("Labels to keep that are wrong", counts.false_keeps.share, int(kept), counts.total(KEEP)),
+        ("Labels to keep that are wrong", report.expected(counts.false_keeps), int(kept), counts.total(KEEP)),
     ]
     return [
         Estimate(name, share, number / total if truth.rows else None)

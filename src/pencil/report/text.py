@@ -48,7 +48,8 @@ def listed(words: list[str]) -> str:
 
 def rounded(interval: Interval, rows: int) -> tuple[int, int, int]:
     """A share as numbers of rows: value, low and high, with no more digits than the width of the interval justifies."""
-    width = (interval.high - interval.low) * rows
+    high = interval.value if interval.high >= 1 else interval.high
+    width = (high - interval.low) * rows
     step = 10 ** max(math.floor(math.log10(width / 10)), 0) if width > 0 else 1
     value = round(interval.value * rows / step) * step
     low, high = interval.low * rows, interval.high * rows
@@ -58,8 +59,10 @@ def rounded(interval: Interval, rows: int) -> tuple[int, int, int]:
 
 
 def between(interval: Interval) -> str:
-    """Format the bounds of a share: 18.2 to 22.2 %."""
+    """Format the bounds of a share: 18.2 to 22.2 %; at least 18.2 %, if it has no upper one."""
     low, high = percent(interval.low), percent(interval.high)
+    if interval.high >= 1:
+        return f"at least {low}" if interval.low > 0 else "bounds unknown"
     return f"{low.removesuffix(f'{SPACE}%')} to {high}"
 
 
@@ -68,7 +71,9 @@ def seem_wrong(interval: Interval, rows: int) -> str:
     value, low, high = rounded(interval, rows)
     if not high:
         return f"none of {count(rows, 'label')} seems wrong"
-    bounds = f"({low:,} to {high:,})"
+    bounds = f" ({low:,} to {high:,})"
+    if interval.high >= 1:
+        bounds = f" (at least {low:,})" if low else ""
     if not value:
-        return f"hardly any of {count(rows, 'label')} seems wrong {bounds}"
-    return f"about {value:,} of {count(rows, 'label')} {'seems' if value == 1 else 'seem'} wrong {bounds}"
+        return f"hardly any of {count(rows, 'label')} seems wrong{bounds}"
+    return f"about {value:,} of {count(rows, 'label')} {'seems' if value == 1 else 'seem'} wrong{bounds}"

@@ -75,9 +75,10 @@ def _near(report: Report) -> list[str]:
 
 
 def _relabels(report: Report) -> str:
-    number, wrong = report.counts.total(RELABEL), report.counts.false_relabels.share
+    number, wrong = report.counts.total(RELABEL), report.expected(report.counts.false_relabels)
     words = sentence(relabel_words(number, report.rule))
-    expected = f" An expected {percent(wrong.value)} of the new labels are wrong ({between(wrong)})."
+    spread = f" ({between(wrong)})" if report.has_upper_end else ""
+    expected = f" An expected {percent(wrong.value)} of the new labels are wrong{spread}."
     return words + (expected if number else "")
 
 
@@ -101,6 +102,8 @@ def too_few_held_out(estimates: Estimates) -> str | None:
 
 def _kept_wrong(report: Report) -> str:
     wrong = report.counts.false_keeps
+    if not report.has_upper_end:
+        return "; errors among them that look like their features cannot be seen"
     return (
         f", {percent(wrong.share.value)} of them expected to be wrong ({between(wrong.share)})"
         if wrong.rows
@@ -139,6 +142,12 @@ def _done(report: Report) -> str:
 
 def about_estimates(report: Report) -> str:
     """What the estimates are based on and what their intervals mean."""
+    if not report.has_upper_end:
+        return (
+            f"The estimates are computed from {SOURCES[report.estimates.source]}, without any true label. With one "
+            "label for each row, errors that look like their features cannot be seen, so shares have no upper end. An "
+            "audit of a hundred random examples bounds the errors without relying on the estimates."
+        )
     return (
         f"The estimates are computed from {SOURCES[report.estimates.source]}, without any true label. Ranges are 95 % "
         "intervals. Those of labels to relabel and to keep show the spread that remains if every probability is right. "

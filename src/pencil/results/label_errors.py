@@ -63,7 +63,7 @@ class LabelErrors:
         self.p_wrong: Column = self._decided.p_wrong.numpy()
         self.suggested: Column = class_names[self._decided.suggested.numpy()]
         self.confidence: Column = self._decided.confidence.numpy()
-        rate = float(self._decided.p_wrong.mean()) if belief.tests.known else None
+        rate = float(self._decided.p_wrong.mean()) if belief.checks.known else None
         self.noise = NoiseClaim(rate, self._decided.at_least)
 
     @cached_property
@@ -190,7 +190,7 @@ class LabelErrors:
         count = int(self._decided.replaced.sum())
         share = f"at most {100 * self._max_false:.0f} % of them falsely"
         if not count:
-            why = self._belief.tests.reason
+            why = self._belief.checks.reason
             return f"None can be replaced with {share}{': ' + why if why else ''}."
         return f"{count:,} labels can be replaced, {share}: errors.labels()."
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from pencil.algorithm import Phase, Rows, TopRows, backbone_epochs
@@ -22,6 +23,7 @@ from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit
 from pencil.estimates.structure import MOST_CLASSES
 from pencil.methods import Method
 from pencil.results.estimates import Source
+from pencil.run.belief import believed, can_gather
 from pencil.run.passes import (
     early_epoch,
     has_vectors,
@@ -134,8 +136,15 @@ def can_calibrate(training: Training, *, held_out: bool) -> bool:
 
 
 def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | None = None) -> Posterior:
-    """The posterior from the inputs themselves."""
-    return _posterior(training, passes_over_inputs(training), "inputs", choice, folder)
+    """The posterior from the inputs themselves: one belief about all rows, or a fit by passes over very many."""
+    if not can_gather(training):
+        return _posterior(training, passes_over_inputs(training), "inputs", choice, folder)
+    found, noise = believed(training)
+    hard, classes = training.learner.given.hard, training.learner.num_classes
+    rows = choice.make(len(hard), classes, folder)
+    for part in torch.arange(len(hard)).split(rows_at_once(classes)):
+        rows.scatter(part, kept_rows(found[part], hard[part], choice))  # type: ignore[arg-type]  # of its kind
+    return Posterior(rows, choice, noise, "inputs")
 
 
 def posterior_of_network(

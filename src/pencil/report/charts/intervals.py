@@ -44,7 +44,7 @@ def interval_chart(
     """Draw a share with its interval for each of ``names`` (M,), and its true value if known."""
     labels = [clipped(each, LONGEST) for each in names]
     left = 16 + LETTER * max(map(len, labels), default=0)
-    marks = ticks(max([each.high for each in shares] + list(truth or ()), default=1.0))
+    marks = ticks(max([reach_of(each) for each in shares] + list(truth or ()), default=1.0))
     floor, scale = TOP + ROW * len(labels), (WIDTH - left - RIGHT) / marks[-1]
     parts = [_tick(value, left + value * scale, TOP - 6, floor) for value in marks]
     parts.append(text("share of the class's labels", left, floor + 34, class_="axis"))
@@ -66,17 +66,22 @@ def _tick(value: float, x: float, top: float, floor: float) -> str:
 
 
 def _row(words: str, share: Interval, true: float | None, y: float, left: float, scale: float) -> str:
-    reach = line(left + share.low * scale, y, left + share.high * scale, y, class_="reach")
+    reach = line(left + share.low * scale, y, left + reach_of(share) * scale, y, class_="reach")
     estimate = element("g", reach, marker(0, left + share.value * scale, y), class_="series-0")
     actual = "" if true is None else element("g", marker(3, left + true * scale, y), class_="series-1")
     return element("g", hint(words), estimate, actual)
+
+
+def reach_of(share: Interval) -> float:
+    """Where the line of an interval ends: at the value, if there is no upper end."""
+    return share.value if share.high >= 1 else share.high
 
 
 def _legend(left: float, has_truth: bool) -> list[str]:
     estimate = line(left, 10, left + 26, 10, class_="reach") + marker(0, left + 13, 10)
     parts = [
         element("g", estimate, class_="series-0"),
-        text("estimate, 95 % interval", left + 34, 14, class_="label"),
+        text("estimate with bounds", left + 34, 14, class_="label"),
     ]
     if has_truth:
         parts.append(element("g", marker(3, left + 210, 10), class_="series-1"))

@@ -1,0 +1,63 @@
+"""One belief about all rows of a training whose inputs are vectors: found by the main rank, and shared with all.
+
+N: rows of all ranks. D: features. C: classes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pencil.belief import Checks, believe, noise_of
+from pencil.engine import Training
+from pencil.estimates import NoiseEstimate
+from pencil.run.passes import passes_over_inputs
+
+MOST_NUMBERS = 100_000_000
+"""Features and probabilities of all rows that are gathered; with more of them, passes over the rows are made."""
+
+
+def can_gather(training: Training) -> bool:
+    """Whether all rows fit; every rank answers alike."""
+    return training.sampler.num_rows * (_width(training) + training.learner.num_classes) <= MOST_NUMBERS
+
+
+def believed(training: Training) -> tuple[Tensor, NoiseEstimate]:
+    """The probability (n, C) of each class for this rank's rows, and the noise of all. Every rank takes part."""
+    job, given = training, training.learner.given
+    features = torch.zeros(job.sampler.num_rows, _width(training))
+    for places, some in passes_over_inputs(job)():
+        features[job.indices[places]] = some.float()
+    features = job.runtime.total(features)
+    labels = _of_all(training, given.hard)
+    sure = torch.zeros_like(given.hard) if given.trusted is None else given.trusted.long()
+    posterior, flags = _found(training, features, labels, _of_all(training, sure).bool())
+    noise = noise_of(posterior, labels, Checks(*(bool(flag) for flag in flags)))
+    return posterior[job.indices, :-1], noise
+
+
+def _found(training: Training, features: Tensor, given: Tensor, sure: Tensor) -> tuple[Tensor, Tensor]:
+    """The posterior (N, C + 1) and the results of the checks, which the main rank finds for all."""
+    classes, runtime = training.learner.num_classes, training.runtime
+    posterior, flags = torch.zeros(len(given), classes + 1), torch.zeros(4)
+    if runtime.is_main:
+        with torch.no_grad():
+            belief = believe(features, given, classes, sure)
+        posterior, checks = belief.stated, belief.checks
+        flags = torch.tensor([checks.known, checks.identified, checks.many_rows, checks.blind]).float()
+    return runtime.total(posterior), runtime.total(flags)
+
+
+def _of_all(training: Training, mine: Tensor) -> Tensor:
+    """Whole numbers (N,) of all rows, from those of this rank's."""
+    whole = torch.zeros(training.sampler.num_rows, dtype=torch.float64)
+    whole[training.indices] = mine.double()
+    return training.runtime.total(whole).long()
+
+
+def _width(training: Training) -> int:
+    """D; a rank may have no rows."""
+    inputs, has = training.train.inputs, len(training.train) > 0
+    mine = [inputs.fetch(torch.tensor([0])).shape[1], 1] if has else [0, 0]
+    width, ranks = training.runtime.total(torch.tensor(mine, dtype=torch.float64)).tolist()
+    return int(width / max(ranks, 1))
