@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
+from pencil.belief.belief import FLOOR, SHARE
 from pencil.estimates import RelabelCounts
 
 KEEP, RELABEL, REVIEW, DROP = range(4)
@@ -48,8 +49,8 @@ class VerdictRule:
         class_floor: The share of its given labels that each class keeps, so that a rare class cannot disappear.
     """
 
-    max_false_relabels: float = 0.1
-    class_floor: float = 0.25
+    max_false_relabels: float = SHARE
+    class_floor: float = FLOOR
 
     def __post_init__(self) -> None:
         for name in ("max_false_relabels", "class_floor"):
