@@ -1,63 +1,45 @@
-"""What ``pencil.estimates`` says about a problem of ``answers``, beside the truth."""
+"""What the belief says about a problem of ``answers``, beside the truth."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from answers_grid import Problem
 from torch import Tensor
 
+from pencil.belief import Belief, Decided, believe, noise_of
 from pencil.bench.ranking import auroc, average_precision, expected_calibration_error
-from pencil.data import RowNumbers
-from pencil.estimates import Fitted, Interval, fit, recalibrate
-from pencil.results import VerdictRule
-from pencil.results.judged import RELABEL, judge_all
+from pencil.estimates import Interval
 
-AUDITED = 100  # random rows that a person judges
-AUDITS = 5  # independent audits, averaged
+ANSWERS = 100  # rows that a person looks at
 ASKED = (5, 10)  # shares of false relabels, in percent
-BATCH = 2048
 Line = dict[str, Any]
 
 
 def measured(problem: Problem) -> Line:
     """The line of one problem."""
     begun = time.monotonic()
-    fitted = fitted_to(problem.features, problem.given, problem.num_classes)
-    posterior = posteriors(fitted, problem.features, problem.given)
+    belief = believed(problem.features, problem.given, problem.num_classes)
     seconds = time.monotonic() - begun
-    p_wrong = wrong_probability(posterior, problem.given)
+    found = belief.decided()
     return {
         "rows": len(problem.given),
         "seconds": round(seconds, 2),
-        **_noise(fitted, posterior, problem),
-        "alarms": [alarm.name for alarm in fitted.noise.alarms],
-        "ece": expected_calibration_error(p_wrong, problem.wrong),
-        **after_audits(posterior, problem),
-        "auroc": auroc(p_wrong, problem.wrong),
-        "ap": average_precision(p_wrong, problem.wrong),
-        **_labels(posterior, problem),
+        **_noise(belief, problem),
+        "ece": expected_calibration_error(found.p_wrong, problem.wrong),
+        **_after_answers(belief, problem),
+        "auroc": auroc(found.p_wrong, problem.wrong),
+        "ap": average_precision(found.p_wrong, problem.wrong),
+        **_labels(belief, problem),
     }
 
 
-def fitted_to(features: Tensor, given: Tensor, num_classes: int) -> Fitted:
-    """Fit on rows in memory."""
-
-    def passes() -> Iterator[tuple[Tensor, Tensor]]:
-        for places in torch.arange(len(given)).split(BATCH):
-            yield places, features[places]
-
-    return fit(passes, given, num_classes)
-
-
-def posteriors(fitted: Fitted, features: Tensor, given: Tensor) -> Tensor:
-    """The posterior (N, C) of all rows."""
-    batches = zip(features.split(BATCH), given.split(BATCH), strict=True)
-    return torch.cat([fitted.posterior(values, labels) for values, labels in batches])
+def believed(features: Tensor, given: Tensor, num_classes: int) -> Belief:
+    """The belief about rows in memory."""
+    with torch.no_grad():
+        return believe(features, given, num_classes)
 
 
 def wrong_probability(posterior: Tensor, given: Tensor) -> Tensor:
@@ -65,11 +47,11 @@ def wrong_probability(posterior: Tensor, given: Tensor) -> Tensor:
     return 1 - posterior.gather(1, given[:, None])[:, 0]
 
 
-def _noise(fitted: Fitted, posterior: Tensor, problem: Problem) -> Line:
-    """Rates with their intervals beside the true ones."""
-    noise = fitted.noise
+def _noise(belief: Belief, problem: Problem) -> Line:
+    """Rates with their bounds beside the true ones."""
+    noise = noise_of(belief.posterior, problem.given, belief.checks)
     true_rate = float(problem.wrong.double().mean())
-    true_error = float((posterior.argmax(1) != problem.truth).double().mean())
+    true_error = float((belief.posterior[:, :-1].argmax(1) != problem.truth).double().mean())
     counts = problem.given.bincount(minlength=problem.num_classes)
     wrong = problem.given[problem.wrong].bincount(minlength=problem.num_classes)
     rates = (wrong / counts)[counts > 0]
@@ -80,6 +62,7 @@ def _noise(fitted: Fitted, posterior: Tensor, problem: Problem) -> Line:
         "true_suggested_error": true_error,
         **_interval("suggested_error", noise.suggested_error, true_error),
         "per_class_covered": float(((rates >= low - 1e-6) & (rates <= high + 1e-6)).double().mean()),
+        "alarms": [alarm.name for alarm in noise.alarms],
     }
 
 
@@ -92,43 +75,32 @@ def _interval(name: str, interval: Interval, truth: float) -> Line:
     }
 
 
-def after_audits(posterior: Tensor, problem: Problem) -> Line:
-    """Measures after audits of random rows, on the other rows: the mean calibration error, and false relabels."""
-    errors, chosen, false = [], dict.fromkeys(ASKED, 0), dict.fromkeys(ASKED, 0)
-    for number in range(AUDITS):
-        generator = torch.Generator().manual_seed(1000 * problem.seed + number)
-        order = torch.randperm(len(posterior), generator=generator)
-        audited, others = order[:AUDITED], order[AUDITED:]
-        found = recalibrate(posterior[audited], problem.given[audited], problem.truth[audited])
-        rest = posterior[others] if found is None else found(posterior[others], problem.given[others])
-        p_wrong = wrong_probability(rest, problem.given[others])
-        errors.append(expected_calibration_error(p_wrong, problem.wrong[others]))
-        for percent in ASKED:
-            relabel = relabelled(rest, problem.given[others], percent / 100)
-            chosen[percent] += int(relabel.sum())
-            false[percent] += int((relabel & (rest.argmax(1) != problem.truth[others])).sum())
-    line: Line = {"ece_after_audit": statistics.fmean(error for error in errors if error is not None)}
+def _after_answers(belief: Belief, problem: Problem) -> Line:
+    """The same after right answers to what is asked, on the other rows."""
+    asked = belief.ask(ANSWERS)
+    known = belief.answered({row: int(problem.truth[row]) for row in asked.tolist()})
+    others = torch.ones(len(problem.given), dtype=torch.bool)
+    others[asked] = False
+    p_wrong = known.decided().p_wrong
+    line: Line = {"ece_after_answers": expected_calibration_error(p_wrong[others], problem.wrong[others])}
     for percent in ASKED:
-        line[f"relabels_{percent}_after_audit"] = chosen[percent] / AUDITS
-        line[f"false_relabels_{percent}_after_audit"] = false[percent] / AUDITS
+        line |= _relabels(known.decided(percent / 100), problem, others, f"{percent}_after_answers")
     return line
 
 
-def _labels(posterior: Tensor, problem: Problem) -> Line:
+def _relabels(found: Decided, problem: Problem, some: Tensor, name: str) -> Line:
+    relabel = found.replaced & some
+    false = int((relabel & (found.suggested != problem.truth)).sum())
+    return {f"relabels_{name}": int(relabel.sum()), f"false_relabels_{name}": false}
+
+
+def _labels(belief: Belief, problem: Problem) -> Line:
     """Right labels before and after, and the relabels at each asked share of false ones."""
-    suggested = posterior.argmax(1)
+    everything = torch.ones(len(problem.given), dtype=torch.bool)
     line: Line = {
         "right_given": float((~problem.wrong).double().mean()),
-        "right_suggested": float((suggested == problem.truth).double().mean()),
+        "right_best": float((belief.best() == problem.truth).double().mean()),
     }
     for percent in ASKED:
-        relabel = relabelled(posterior, problem.given, percent / 100)
-        line[f"relabels_{percent}"] = int(relabel.sum())
-        line[f"false_relabels_{percent}"] = int((relabel & (suggested != problem.truth)).sum())
+        line |= _relabels(belief.decided(percent / 100), problem, everything, str(percent))
     return line
-
-
-def relabelled(posterior: Tensor, given: Tensor, asked: float) -> Tensor:
-    """(N,) bool, the rows that get the verdict relabel at an asked share of false relabels."""
-    rule = VerdictRule(max_false_relabels=asked)
-    return judge_all(posterior, given, rule, ids=RowNumbers(len(given))).verdict == RELABEL

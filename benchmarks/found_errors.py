@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from answers_estimates import fitted_to, posteriors, wrong_probability
+from answers_estimates import believed, wrong_probability
 from answers_scores import STRENGTH, out_of_fold
 from common import data_folder, finish
 from found_errors_sheet import write_sheet
@@ -129,14 +129,10 @@ def by_eye_figures() -> dict[str, float]:
 
 def scored(rows: Labelled) -> tuple[Tensor, Tensor]:
     """The probability (N,) that each label is wrong, and the suggested classes (N,)."""
-    fitted = fitted_to(rows.features, rows.given, len(rows.names))
-    posterior = posteriors(fitted, rows.features, rows.given)
-    noise = fitted.noise
-    print(
-        f"estimated share of wrong labels: {noise.rate}; alarms: {[a.name for a in noise.alarms]}",
-        file=sys.stderr,
-    )
-    return wrong_probability(posterior, rows.given), posterior.argmax(1)
+    found = believed(rows.features, rows.given, len(rows.names)).decided()
+    share = float(found.p_wrong.mean())
+    print(f"estimated share of wrong labels: {share:.4f}, at least {found.at_least:.4f}", file=sys.stderr)
+    return found.p_wrong, found.suggested
 
 
 def show(rows: Labelled, looks: int, sheet: Path | None, *, rejected: bool) -> None:

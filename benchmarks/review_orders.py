@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from answers_estimates import fitted_to, posteriors
+from answers_estimates import believed
 from answers_grid import Problem, available, noises, problem
 from answers_scores import cleanlab_score, trained
 from common import data_folder, finish
@@ -113,7 +113,7 @@ def made(data: str, noise: str, seed: int) -> Problem:
 
 def measured(one: Problem) -> Line:
     """The curves of one problem, by goal and order."""
-    posterior = posteriors(fitted_to(one.features, one.given, one.num_classes), one.features, one.given)
+    posterior = believed(one.features, one.given, one.num_classes).posterior[:, :-1]
     judged = judge_all(posterior, one.given, VerdictRule(), ids=RowNumbers(len(one.given)))
     errors = {"clean": one.wrong.numpy(), "relabel": (judged.suggested != one.truth).numpy()}
     noticed = np.random.default_rng(one.seed).random(len(one.given)) >= MISTAKES

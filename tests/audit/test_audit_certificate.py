@@ -14,13 +14,13 @@ from support.audits import true_label
 @pytest.fixture
 def certificate(run, labels, truth, tmp_path):
     audit = begin(run, labels, Wanted(looks=20, seed=5))
-    done = answer(run, audit, [(item.number, true_label(truth, item)) for item in audit.items], "ann")
+    done = answer(run, audit, labels, [(item.number, true_label(truth, item)) for item in audit.items], "ann")
     write_certificate(tmp_path / "c.json", done)
     return tmp_path / "c.json"
 
 
 def test_a_certificate_verifies_alone_and_with_its_run(certificate, labels):
-    alone, beside = verify(certificate), verify(certificate, labels)
+    alone, beside = verify(certificate), verify(certificate, lambda _: labels)
     assert alone == beside
     assert alone["statements"][0].startswith("of ")
     assert alone["plan"]["seed"] == 5
@@ -68,6 +68,7 @@ def test_every_altered_value_is_rejected(certificate):
 NOT_RECOMPUTED = {
     "written_by",
     "run",
+    "entry",
     "at",
     "auditor",
     "id",
@@ -106,7 +107,7 @@ def test_a_forger_who_also_renews_the_checksum_is_found_by_recomputing(certifica
         certificate.write_text(json.dumps(forged))
         verify(certificate)  # the checksum is no signature
         with pytest.raises(CertificateError, match="rejected"):
-            verify(certificate, labels)
+            verify(certificate, lambda _: labels)
 
 
 def test_another_answer_must_change_the_statement(certificate):
@@ -123,7 +124,7 @@ def test_another_answer_must_change_the_statement(certificate):
 
 def test_another_rule_is_rejected(certificate, run):
     with pytest.raises(CertificateError, match="the verdict rule of the run is"):
-        verify(certificate, FrozenLabels.of(LabelTable.open(run, 0.0)))
+        verify(certificate, lambda entry: FrozenLabels.of(LabelTable.open(run, 0.0, entry=entry)))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_other_files_are_rejected_in_one_line(tmp_path, text):
 
 def test_a_certificate_of_another_run_is_rejected_even_if_its_labels_are_equal(certificate, labels):
     with pytest.raises(CertificateError, match="another run"):
-        verify(certificate, replace(labels, run="another"))
+        verify(certificate, lambda _: replace(labels, run="another"))
 
 
 def test_parts_of_another_audit_are_rejected(certificate):
@@ -159,7 +160,7 @@ def test_a_certificate_from_before_there_were_ids_is_verified(certificate, label
     contents["checksum"] = checksum(contents)
     certificate.write_text(json.dumps(contents))
     assert verify(certificate) == contents
-    assert verify(certificate, replace(labels, run="")) == contents
+    assert verify(certificate, lambda _: replace(labels, run="")) == contents
 
 
 def test_a_certificate_of_a_later_format_is_rejected_by_its_name(certificate):
@@ -195,7 +196,7 @@ def test_numbers_of_labels_are_compared_with_the_run(certificate, labels):
     with pytest.raises(
         CertificateError, match="numbers of labels with each verdict are not those of the run"
     ):
-        verify(certificate, labels)
+        verify(certificate, lambda _: labels)
 
 
 @pytest.mark.parametrize("count", [10**12, -1])
@@ -211,4 +212,4 @@ def test_a_stratum_that_does_not_exist_is_rejected(certificate, labels):
     contents = json.loads(certificate.read_text())
     forged(certificate, ("plan", "sizes"), {**contents["plan"]["sizes"], "foo": 0})
     with pytest.raises(CertificateError, match="numbers of labels with each verdict are not those"):
-        verify(certificate, labels)
+        verify(certificate, lambda _: labels)

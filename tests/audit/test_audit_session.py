@@ -38,12 +38,12 @@ def test_the_sample_is_of_changed_labels_and_hides_which_is_which(run, labels):
 def test_a_resumed_audit_continues_with_the_same_draw(run, labels, truth):
     audit = begin(run, labels, Wanted(looks=20, seed=5))
     some = all_answers(audit, truth)[:7]
-    answer(run, audit, some, "ann")
+    answer(run, audit, labels, some, "ann")
     again = resumed(run, current_audit(run), labels, Wanted())
     assert again.items == audit.items
     assert again.labels == dict(some)
     assert again.next_item.number == 8
-    answer(run, again, some, "ann")  # answers that are known are not repeated
+    answer(run, again, labels, some, "ann")  # answers that are known are not repeated
     assert len(current_audit(run).answers) == 7
 
 
@@ -54,10 +54,10 @@ def test_exact_statements_follow_the_last_answer(run, labels, truth):
         (5, "the bound is stated after 4 more"),
         (1, "the bound is stated after the last repeat"),
     ):
-        partly = answer(run, audit, all_answers(audit, truth)[:-left], "ann")
+        partly = answer(run, audit, labels, all_answers(audit, truth)[:-left], "ann")
         assert findings(partly)["relabels"]["at_most"] is None
         assert told in sentences(partly, findings(partly))[0]
-    whole = answer(run, audit, all_answers(audit, truth), "ann")
+    whole = answer(run, audit, labels, all_answers(audit, truth), "ann")
     found = findings(whole)
     wrong = sum(item.suggested != true_label(truth, item) for item in audit.items if item.again is None)
     assert found["relabels"]["wrong"] == wrong
@@ -69,7 +69,7 @@ def test_exact_statements_follow_the_last_answer(run, labels, truth):
 def test_live_statements_follow_every_answer(run, labels, truth):
     audit = begin(run, labels, Wanted(looks=20, seed=5, bound="live"))
     for count in (0, 5, 12):
-        now = answer(run, audit, all_answers(audit, truth)[:count], "ann")
+        now = answer(run, audit, labels, all_answers(audit, truth)[:count], "ann")
         new = [pair for pair in now.answered if pair[0].again is None]
         wrong = [label != item.suggested for item, label in new]
         found = findings(now)["relabels"]
@@ -83,7 +83,7 @@ def test_labels_that_cannot_be_judged_count_as_wrong_and_disagreement_shows(run,
     repeated = next(item for item in audit.items if item.again is not None)
     answers[1] = None
     answers[repeated.number] = next(name for name in NAMES if name != answers[repeated.again])
-    found = findings(answer(run, audit, answers.items(), "ann"))
+    found = findings(answer(run, audit, labels, answers.items(), "ann"))
     first = audit.items[0]
     assert found["cannot_tell"] == 1
     assert found["agreement"]["agreed"] == 1
@@ -95,18 +95,18 @@ def test_labels_that_cannot_be_judged_count_as_wrong_and_disagreement_shows(run,
 def test_answers_after_a_gap_do_not_count(run, labels, truth):
     audit = begin(run, labels, Wanted(looks=20, seed=5, bound="live"))
     answers = all_answers(audit, truth)
-    now = answer(run, audit, [*answers[:3], *answers[5:9]], "ann")
+    now = answer(run, audit, labels, [*answers[:3], *answers[5:9]], "ann")
     assert findings(now)["checked"] == 3
 
 
 def test_an_extended_sample_has_no_exact_bound_once_answers_were_given(run, labels, truth):
     audit = begin(run, labels, Wanted(looks=10, seed=5))
     unseen = resumed(run, audit, labels, Wanted(looks=15))
-    assert answer(run, unseen, all_answers(unseen, truth), "ann").is_complete
-    seen = answer(run, unseen, all_answers(unseen, truth), "ann")
+    assert answer(run, unseen, labels, all_answers(unseen, truth), "ann").is_complete
+    seen = answer(run, unseen, labels, all_answers(unseen, truth), "ann")
     more = resumed(run, seen, labels, Wanted(looks=25))
     assert more.items[: len(seen.items)] == seen.items
-    done = answer(run, more, all_answers(more, truth), "ann")
+    done = answer(run, more, labels, all_answers(more, truth), "ann")
     assert done.next_item is None
     assert not done.is_complete
     assert "--bound live" in sentences(done, findings(done))[0]
@@ -115,10 +115,10 @@ def test_an_extended_sample_has_no_exact_bound_once_answers_were_given(run, labe
 
 def test_an_audit_of_all_labels_covers_the_true_rates(run, labels, truth):
     audit = begin(run, labels, Wanted(what="all", looks=150, seed=5))
-    done = answer(run, audit, all_answers(audit, truth), "ann")
+    done = answer(run, audit, labels, all_answers(audit, truth), "ann")
     found = findings(done)["all"]
     given, final = [], []
-    for judged in labels.table.chunks(decided=False):
+    for judged in labels.table.chunks():
         true = truth[[int(name) for name in judged.ids]]
         relabel = judged.verdict.numpy() == 1
         given += (judged.given.numpy() != true).tolist()
@@ -150,12 +150,12 @@ def test_changed_labels_and_other_options_are_rejected(run, labels):
 ANSWERING = """
 import sys
 from pathlib import Path
-from pencil.audit import answer, current_audit
-from pencil.run import RunDirectory
+from pencil.audit import FrozenLabels, answer, current_audit
+from pencil.run import LabelTable, RunDirectory
 directory = RunDirectory.open(Path(sys.argv[1]))
-audit = current_audit(directory)
+audit, labels = current_audit(directory), FrozenLabels.of(LabelTable.open(directory, entry=0))
 for item in audit.items:
-    audit = answer(directory, audit, [(item.number, item.choices[0])], "ann")
+    audit = answer(directory, audit, labels, [(item.number, item.choices[0])], "ann")
     print(item.number, flush=True)
 """
 
@@ -178,12 +178,12 @@ def test_no_answer_is_lost_when_the_process_is_killed(run, labels, seen):
 
 def test_an_incomplete_line_is_dropped_and_overwritten(run, labels, truth):
     audit = begin(run, labels, Wanted(looks=10, seed=5))
-    answer(run, audit, all_answers(audit, truth)[:2], "ann")
+    answer(run, audit, labels, all_answers(audit, truth)[:2], "ann")
     with (run.path / LOG).open("ab") as file:
         file.write(b'{"answer": {"look": 3, "la')
     kept = current_audit(run)
     assert len(kept.answers) == 2
-    answer(run, kept, all_answers(audit, truth)[:4], "ann")
+    answer(run, kept, labels, all_answers(audit, truth)[:4], "ann")
     assert len(current_audit(run).answers) == 4
     for line in (run.path / LOG).read_text().splitlines():
         json.loads(line)
@@ -194,7 +194,7 @@ def test_answers_and_draws_of_an_audit_are_refused_after_another_was_begun(run, 
     begin(run, labels, Wanted(looks=10, seed=5, bound="live"))  # the same labels
     before = (run.path / LOG).read_bytes()
     with pytest.raises(RunError, match="another one"):
-        answer(run, old, all_answers(old, truth), "ann")
+        answer(run, old, labels, all_answers(old, truth), "ann")
     with pytest.raises(RunError, match="another one"):
         resumed(run, old, labels, Wanted(looks=20))
     assert (run.path / LOG).read_bytes() == before
@@ -202,7 +202,7 @@ def test_answers_and_draws_of_an_audit_are_refused_after_another_was_begun(run, 
 
 def test_an_answer_goes_to_the_audit_that_it_names(run, labels, truth):
     old = begin(run, labels, Wanted(looks=10, seed=5))
-    answer(run, old, all_answers(old, truth)[:2], "ann")
+    answer(run, old, labels, all_answers(old, truth)[:2], "ann")
     lines = (run.path / LOG).read_bytes().splitlines(keepends=True)
     new = begin(run, labels, Wanted(looks=10, seed=6))
     with (run.path / LOG).open("ab") as file:
@@ -222,7 +222,7 @@ def test_a_log_from_before_there_were_ids_is_read_and_continued(run, labels, tru
     (run.path / "run.json").unlink(missing_ok=True)
     for seed in (5, 6):
         audit = begin(run, labels, Wanted(looks=10, seed=seed))
-        answer(run, audit, all_answers(audit, truth)[:seed], "ann")
+        answer(run, audit, labels, all_answers(audit, truth)[:seed], "ann")
     lines = [json.loads(line) for line in (run.path / LOG).read_text().splitlines()]
     for line in lines:
         for part in line.values():
@@ -232,11 +232,11 @@ def test_a_log_from_before_there_were_ids_is_read_and_continued(run, labels, tru
     assert [len(audit.answers) for audit in read_audits(run.path)] == [5, 6]
     known = current_audit(run)
     assert (known.plan.seed, known.plan.id) == (6, "")
-    answer(run, known, all_answers(known, truth), "ann")
+    answer(run, known, labels, all_answers(known, truth), "ann")
     begin(run, labels, Wanted(looks=10, seed=7))
     assert [len(audit.labels) for audit in read_audits(run.path)] == [5, 11, 0]
     with pytest.raises(RunError, match="another one"):
-        answer(run, known, [(1, None)], "ann")
+        answer(run, known, labels, [(1, None)], "ann")
 
 
 def test_a_log_of_another_run_is_refused(run, labels, truth, tmp_path):
@@ -248,7 +248,7 @@ def test_a_log_of_another_run_is_refused(run, labels, truth, tmp_path):
         read_audits(tmp_path / "other")
     write_identity(run.path)  # as if the folder held another run now
     with pytest.raises(RunError, match="another run"):
-        answer(run, audit, all_answers(audit, truth), "ann")
+        answer(run, audit, labels, all_answers(audit, truth), "ann")
 
 
 @pytest.mark.parametrize(

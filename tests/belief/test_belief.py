@@ -5,6 +5,7 @@ import torch
 
 from pencil.belief import Belief, Checks
 from pencil.belief.belief import surely
+from pencil.belief.claims import doubted
 from pencil.results import RELABEL, VerdictRule
 from pencil.results.judged import judge_all
 
@@ -21,9 +22,8 @@ def posterior_of(seed, classes=CLASSES):
 
 def belief_of(seed, *, doubt=0.0, passed=True):
     posterior, given = posterior_of(seed)
-    likeliest = posterior[:, :-1].argmax(1)
-    log_f = posterior[:, :-1].log()
-    return Belief(given, posterior, log_f, likeliest, Checks(True, passed, True), doubt)
+    stated = doubted(posterior, given, doubt)
+    return Belief(given, stated, posterior[:, :-1].argmax(1), Checks(True, passed, True))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -46,13 +46,13 @@ def test_a_row_without_a_label_gets_one_if_it_is_sure():
 
 
 def test_doubt_makes_suggestions_less_sure_and_leaves_the_given_label():
-    plain, doubted = belief_of(1), belief_of(1, doubt=0.05)
-    torch.testing.assert_close(doubted.stated.sum(1), torch.ones(ROWS))
-    torch.testing.assert_close(plain.stated, plain.posterior)
-    torch.testing.assert_close(doubted.decided().p_wrong, plain.decided().p_wrong)
+    plain, less = belief_of(1), belief_of(1, doubt=0.05)
+    torch.testing.assert_close(less.posterior.sum(1), torch.ones(ROWS))
+    torch.testing.assert_close(plain.posterior, posterior_of(1)[0])
+    torch.testing.assert_close(less.decided().p_wrong, plain.decided().p_wrong)
     changed = plain.decided().suggested != plain.given
-    assert bool((doubted.decided().confidence <= plain.decided().confidence + 1e-6)[changed].all())
-    assert int(doubted.decided().replaced.sum()) < int(plain.decided().replaced.sum())
+    assert bool((less.decided().confidence <= plain.decided().confidence + 1e-6)[changed].all())
+    assert int(less.decided().replaced.sum()) < int(plain.decided().replaced.sum())
 
 
 def test_nothing_is_replaced_or_claimed_if_a_test_fails():

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from pencil.belief.answers import Curve, evenly, evidence
+from pencil.belief.answers import FEWEST, LEAST, Curve, Ranking, evidence, informed, others_of, released
 
 ROWS = 600
 
@@ -16,11 +16,21 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def suggestions(rows=ROWS, seed=0):
+def suggestions(rows=ROWS):
     """Confidences in falling order, and what the curve depends on."""
-    random = generator(seed)
     stated = torch.linspace(0.98, 0.22, rows)
-    return stated, evidence(stated, 0.5 * torch.randn(rows, generator=random) - 1)
+    return stated, evidence(stated)
+
+
+def ranking_of(rows, seed=0):
+    """A ranking of rows in any order, all given class 0 and suggested class 1."""
+    numbers = torch.randperm(rows, generator=generator(seed))
+    return Ranking.of(numbers, torch.ones(rows, dtype=torch.long), torch.linspace(0.98, 0.22, rows))
+
+
+def evenly(rows, number, known=()):
+    ranking = Ranking(rows, torch.zeros_like(rows), torch.linspace(1, 0, len(rows)))
+    return ranking.spread(number, torch.tensor(known, dtype=torch.long))
 
 
 def answered(stated, x, chance, number=60, seed=0):
@@ -42,15 +52,14 @@ def test_rows_are_spread_evenly(rows, number):
         assert abs((found[0] - 7) - (rows + 6 - found[-1])) <= 1
 
 
-def test_evidence_is_the_stated_confidence_its_rank_and_what_features_say():
-    stated, unseen = torch.tensor([1.0, 0.9, 0.5, 0.3]), torch.tensor([-1.0, -2, -3, -6])
-    x = evidence(stated, unseen)
-    assert x.shape == (4, 4)
+def test_evidence_is_the_stated_confidence_and_its_rank():
+    stated = torch.tensor([1.0, 0.9, 0.5, 0.3])
+    x = evidence(stated)
+    assert x.shape == (4, 3)
     assert bool(x.isfinite().all())
     torch.testing.assert_close(x[1:, 1].sigmoid(), stated[1:].double())
     assert bool((x[:, 0] == 1).all())
     assert x[:, 2].tolist() == sorted(x[:, 2].tolist())
-    torch.testing.assert_close(x[:, 3], torch.tensor([2.0, 1, 0, -3], dtype=torch.float64))
 
 
 def test_without_answers_the_chance_is_the_stated_confidence():
@@ -62,7 +71,7 @@ def test_without_answers_the_chance_is_the_stated_confidence():
 def test_answers_that_agree_with_the_stated_confidence_change_little():
     changes = []
     for seed in range(8):
-        stated, x = suggestions(seed=seed)
+        stated, x = suggestions()
         curve, _ = answered(stated, x, stated, seed=seed)
         changes.append(float((curve.chance(x) - stated).abs().mean()))
     assert sum(changes) / len(changes) < 0.1
@@ -88,16 +97,6 @@ def test_more_answers_are_followed_more():
         for number in (5, 30, 300)
     ]
     assert float(stated.mean()) < found[0] < found[1] < found[2]
-
-
-def test_what_the_features_say_is_learned_from_answers():
-    random = generator(5)
-    stated, unseen = torch.full((ROWS,), 0.5), 2 * torch.randn(ROWS, generator=random)
-    x = evidence(stated, unseen)
-    curve = Curve(x[:200], unseen[:200] > 0)
-    chance = curve.chance(x[200:])
-    assert float(chance[unseen[200:] > 1].min()) > 0.7
-    assert float(chance[unseen[200:] < -1].max()) < 0.3
 
 
 def ordered(curve, x):
@@ -136,7 +135,7 @@ def test_all_is_released_where_suggestions_are_right():
 def test_released_labels_have_the_asked_share_of_errors_in_simulations():
     over, released = 0, 0
     for seed in range(60):
-        stated, x = suggestions(seed=seed)
+        stated, x = suggestions()
         curve, right = answered(stated, x, stated**2, seed=seed)  # less sure than stated
         order = ordered(curve, x)
         rows = curve.released(x[order], 0.2, 0)
@@ -152,3 +151,78 @@ def test_the_same_answers_release_the_same():
     assert torch.equal(one.chance(x), other.chance(x))
     torch.randn(7)  # whatever else is drawn
     assert one.released(x, 0.1, 0) == other.released(x, 0.1, 0) == one.released(x, 0.1, 0)
+
+
+def test_a_ranking_holds_the_likely_rows_the_surest_first():
+    found = Ranking.of(torch.arange(4) + 9, torch.tensor([3, 2, 1, 0]), torch.tensor([0.3, LEAST, 0.9, 0.5]))
+    assert [part.tolist() for part in found[:2]] == [[11, 12, 9], [1, 0, 3]]
+    assert found.spread(2, torch.tensor([12])).tolist() == [11, 9]
+
+
+def test_the_other_class_is_the_likeliest_besides_the_given_one():
+    posterior = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.4, 0.5, 0.1]])
+    stated, other = others_of(posterior, torch.tensor([0, 0, -1]))
+    assert other.tolist() == [1, 2, 1]
+    torch.testing.assert_close(stated, torch.tensor([0.2, 0.7, 0.5]))
+    assert float(posterior.sum()) == pytest.approx(3)
+
+
+@drawn(st.integers(0, 50), st.floats(0, 1), st.floats(0, 1))
+def test_an_informed_posterior_has_the_chance_and_shares_the_rest_as_told(seed, chance, kept):
+    posterior = torch.rand(5, 4, generator=generator(seed)) + 0.01
+    posterior /= posterior.sum(1, keepdim=True)
+    given = torch.tensor([0, 1, 2, 3, -1])
+    other = others_of(posterior, given)[1]
+    found = informed(posterior, given, other, torch.full((5,), chance), kept)
+    torch.testing.assert_close(found.sum(1), torch.ones(5))
+    torch.testing.assert_close(found.gather(1, other[:, None]), torch.full((5, 1), chance))
+    right = found[:4].gather(1, given[:4, None])
+    torch.testing.assert_close(right, torch.full((4, 1), kept * (1 - chance)), rtol=1e-4, atol=1e-6)
+    for row in range(5):
+        rest = [label for label in range(4) if label not in (int(given[row]), int(other[row]))]
+        ratio = (found / posterior)[row, rest]
+        torch.testing.assert_close(ratio, ratio[:1].expand(len(rest)), rtol=1e-4, atol=1e-5)
+
+
+def test_with_two_classes_the_given_one_has_the_rest():
+    posterior = torch.tensor([[0.3, 0.7], [0.9, 0.1]])
+    found = informed(posterior, torch.tensor([0, 0]), torch.tensor([1, 1]), torch.tensor([0.4, 0.4]), 0.5)
+    torch.testing.assert_close(found, torch.tensor([[0.6, 0.4], [0.6, 0.4]]))
+
+
+def test_right_suggestions_release_the_others_once_there_are_enough():
+    ranking = ranking_of(ROWS)
+    rows = ranking.spread(FEWEST, torch.tensor([], dtype=torch.long)).tolist()
+    given = torch.zeros(FEWEST)
+    found = released(ranking, given, dict.fromkeys(rows, 1), 0.1)
+    assert found.rows.tolist() == list(range(ROWS))
+    assert int(found.chosen.sum()) > ROWS / 2
+    assert not bool(found.chosen[rows].any())  # these are as people said
+    assert not bool(released(ranking, given, dict.fromkeys(rows, 0), 0.1).chosen.any())
+    assert released(ranking, given[1:], dict.fromkeys(rows[1:], 1), 0.1) is None
+
+
+def test_answers_about_other_rows_say_nothing():
+    assert (
+        released(ranking_of(ROWS), torch.zeros(FEWEST), dict.fromkeys(range(ROWS, ROWS + FEWEST), 1), 0.1)
+        is None
+    )
+
+
+def test_what_is_said_about_consecutive_rows_is_found_by_their_places():
+    found = released(ranking_of(50), torch.zeros(FEWEST), dict.fromkeys(range(FEWEST), 1), 0.1)
+    places, some = found.within(10, 7)
+    assert places.tolist() == list(range(7))
+    assert torch.equal(some.chance, found.chance[10:17])
+    places, some = found.within(48, 30)
+    assert places.tolist() == [0, 1]
+    assert len(found.within(90, 10)[0]) == 0
+
+
+def test_very_many_rows_are_released_by_prefixes():
+    stated, x = suggestions(9_001)
+    curve, _ = answered(stated, x, stated)
+    whole = suggestions(1_500)
+    share = curve.released(x[ordered(curve, x)], 0.1, 0) / 9_001
+    small = curve.released(whole[1][ordered(curve, whole[1])], 0.1, 0) / 1_500
+    assert share == pytest.approx(small, abs=0.01)

@@ -35,7 +35,7 @@ def line(**changes):
         "people": False,
         "rows": 1000,
         "ece": 0.02,
-        "ece_after_audit": 0.02,
+        "ece_after_answers": 0.02,
         "alarms": [],
         "auroc": 0.98,
         "ap": 0.9,
@@ -46,10 +46,10 @@ def line(**changes):
         "false_relabels_5": 7,
         "relabels_10": 100,
         "false_relabels_10": 12,
-        "relabels_5_after_audit": 100,
-        "false_relabels_5_after_audit": 7,
-        "relabels_10_after_audit": 100,
-        "false_relabels_10_after_audit": 12,
+        "relabels_5_after_answers": 100,
+        "false_relabels_5_after_answers": 7,
+        "relabels_10_after_answers": 100,
+        "false_relabels_10_after_answers": 12,
         **changes,
     }
 
@@ -66,7 +66,7 @@ def test_two_points_over_the_asked_rate_are_allowed_and_no_more(figures_module):
     assert figures["cells_within_5_percent"] == 3
     assert figures["cells_within_10_percent"] == 3
     assert figures["cells_within_asked_rate"] == 2
-    assert figures["cells_within_asked_rate_after_audit"] == 4
+    assert figures["cells_within_asked_rate_after_answers"] == 4
 
 
 def test_an_alarm_is_missed_where_the_error_is_large_and_false_where_noise_is_near_uniform(figures_module):
@@ -78,10 +78,10 @@ def test_an_alarm_is_missed_where_the_error_is_large_and_false_where_noise_is_ne
 
 
 def test_worst_errors_are_of_their_own_kind_of_noise(figures_module):
-    lines = [line(ece=0.03), line(near_uniform=False, ece=0.4, ece_after_audit=0.04)]
+    lines = [line(ece=0.03), line(near_uniform=False, ece=0.4, ece_after_answers=0.04)]
     figures = figures_module.figures(lines)
     assert figures["ece_near_uniform_worst"] == 0.03
-    assert figures["ece_after_audit_worst"] == 0.04
+    assert figures["ece_after_answers_worst"] == 0.04
 
 
 def test_a_lead_is_of_the_mean_over_seeds(figures_module):
@@ -119,5 +119,5 @@ def test_a_problem_of_known_truth_is_measured_against_it(estimates_module, grid_
     assert result["true_rate"] == pytest.approx(float(flipped.float().mean()), abs=1e-6)
     assert result["rate_low"] <= result["rate"] <= result["rate_high"]
     assert result["auroc"] > 0.9
-    assert result["right_suggested"] > result["right_given"]
+    assert result["right_best"] > result["right_given"]
     assert result["false_relabels_10"] <= result["relabels_10"]

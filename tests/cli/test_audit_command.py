@@ -1,5 +1,6 @@
 """``pencil audit`` as people and programs meet it: write the sample, fill it in, certify, verify."""
 
+import csv
 import json
 
 import pytest
@@ -115,7 +116,7 @@ def test_an_old_sheet_is_refused_and_nothing_recorded(pencil, run, tmp_path):
 def test_mistakes_have_remedies(pencil, run, tmp_path, main_program):
     certificate = tmp_path / "c.json"
     assert isinstance(pencil("audit").exception, ConfigError)
-    for needs_one in (("--out", certificate), ("--answers", tmp_path / "s.csv"), ("--recalibrate",)):
+    for needs_one in (("--out", certificate), ("--answers", tmp_path / "s.csv")):
         with pytest.raises(ConfigError, match="there is no audit to continue; begin one with --page"):
             raise pencil("audit", run, *needs_one).exception
     for impossible in (("--max-error", "100%"), ("--confidence", "0.99999999999999")):
@@ -129,8 +130,6 @@ def test_mistakes_have_remedies(pencil, run, tmp_path, main_program):
         raise pencil("audit", run, "--what", "all").exception
     with pytest.raises(RunError, match="begin another audit with --new"):
         raise pencil("audit", run, "--max-false-relabels", "1%").exception
-    with pytest.raises(ConfigError, match="--recalibrate: requires a sample of all labels"):
-        raise pencil("audit", run, "--recalibrate").exception
     with pytest.raises(ConfigError, match="--confidence"):
         raise pencil("audit", run, "--confidence", "100%").exception
     certificate.write_text("{}")
@@ -140,36 +139,26 @@ def test_mistakes_have_remedies(pencil, run, tmp_path, main_program):
     assert len(err.strip().splitlines()) == 1
 
 
-def test_an_audit_that_contradicts_the_probabilities_corrects_them(pencil, run, tmp_path):
-    """An auditor who finds most given labels right, although the run doubts a third of them."""
-    table = tmp_path / "labels.csv"
-    pencil("labels", run, "--out", table)
-    before = table.read_text()
-    given = {line.split(",")[0]: line.split(",")[1] for line in before.splitlines()}
-    sheet, filled = tmp_path / "s.csv", tmp_path / "f.csv"
-    pencil("audit", run, "--what", "all", "--csv", sheet, "--seed", 3)
-    audits.fill_in(sheet, filled, lambda line: given[line["id"]])
-    done = json.loads(pencil("audit", run, "--answers", filled, "--recalibrate", "--json").stdout)
-    assert done["findings"]["all"]["noise_rate"]["high"] < 0.1
-    assert done["recalibration"]["wrong"]["shift"] < 0
-    assert json.loads((run / "audit.json").read_text())["checked"] == 100
-    pencil("labels", run, "--out", table)
-    after = table.read_text()
-    assert after.count("relabel") < before.count("relabel")
-    stale = pencil("audit", run)
-    with pytest.raises(RunError, match="its answers certify nothing"):
-        raise stale.exception
-    (run / "audit.json").write_text(
-        '{"recalibration": {"wrong": {"shift": 1e999, "slope": 1}, "other": null}}'
-    )
-    with pytest.raises(RunError, match="remove it to use the uncorrected probabilities"):
-        raise pencil("labels", run, "--out", table).exception
+def labels_of(pencil, run, tmp_path):
+    pencil("labels", run, "--out", tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
 
 
-def test_probabilities_that_hold_stay(pencil, run, right, tmp_path):
+def test_the_answers_of_an_audit_count_as_decisions(pencil, run, tmp_path):
+    """An auditor who finds all given labels right, although the run doubts a third of them."""
+    before = labels_of(pencil, run, tmp_path)
     sheet, filled = tmp_path / "s.csv", tmp_path / "f.csv"
-    pencil("audit", run, "--what", "all", "--csv", sheet, "--seed", 3)
-    audits.fill_in(sheet, filled, right)
-    made = pencil("audit", run, "--answers", filled, "--recalibrate")
-    assert "do not contradict" in made.stderr
-    assert not (run / "audit.json").exists()
+    pencil("audit", run, "--looks", 200, "--csv", sheet, "--seed", 3)
+    audits.fill_in(sheet, filled, lambda line: before[line["id"].removeprefix("'")]["given_label"])
+    done = json.loads(pencil("audit", run, "--answers", filled, "--json").stdout)
+    after = labels_of(pencil, run, tmp_path)
+    with filled.open(newline="", encoding="utf-8") as file:
+        asked = {line["id"] for line in csv.DictReader(file)}
+    assert {after[name]["decision"] for name in asked} == {"kept"}
+    assert not any(row["verdict"] == "relabel" for row in after.values())
+    again = json.loads(pencil("audit", run, "--json").stdout)
+    assert again["statements"] == done["statements"]  # about the labels as they were when it began
+    assert again["sizes"]["relabel"] == sum(row["verdict"] == "relabel" for row in before.values())
+    told = pencil("audit", run, "--new")
+    assert "no label has the verdict relabel" in told.stdout

@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from pencil.estimates import Alarm
-from pencil.estimates.recalibrate import Curve, Recalibration
 from pencil.report import gather, page, write_figures
 from pencil.report import source as source_module
 from pencil.report.tables import class_rows, confusions
 from pencil.report.words import advice, headline, story, vanished
 from pencil.results import read_estimates, write_estimates
-from pencil.results.audited import Audited, write_audited
 from pencil.run import ChangedDataError, RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -157,19 +155,9 @@ def test_alarms_of_the_estimates_come_first_with_their_remedy(make_run, random_r
         "The noise is not uniform. Remedy: audit a hundred rows: pencil audit RUN.",
         "Drift. Remedy: use better features.",
     ]
-    assert advice(report)[0].command == f"pencil audit {folder} --what all --looks 100 --csv sample.csv"
+    assert advice(report)[0].command == f"pencil review {folder} --ask 100"
     text = page(report)
     assert text.index("The noise is not uniform. Remedy: audit") < text.index('class="cards"')
-
-
-def test_an_audit_that_corrected_the_probabilities_is_told(make_run, random_rows, tmp_path):
-    folder = make_run(tmp_path / "run", *random_rows(100, 5, scale=1.0))
-    before = gathered(folder, read_data=False)
-    write_audited(folder, Audited(Recalibration(Curve(2.0, 1.0), None), checked=100))
-    after = gathered(folder, read_data=False)
-    assert not before.recalibrated
-    assert float(after.counts.bin_sums.sum()) > float(before.counts.bin_sums.sum())
-    assert story(after)[1].startswith("An audit contradicted the estimated probabilities")
 
 
 def test_a_run_that_found_nothing_says_so(make_run, tmp_path):

@@ -6,7 +6,7 @@ import torch
 
 from pencil import LabelErrors
 from pencil.belief import Belief
-from pencil.belief.claims import Checks
+from pencil.belief.claims import Checks, doubted
 from pencil.errors import DataError
 from pencil.results.label_errors import LOOKS
 
@@ -25,16 +25,12 @@ def made_belief(*, passed=True, known=True, rows=ROWS):
     posterior = ((1 - sure) / 2)[:, None].repeat(1, 4)
     posterior[:, 3] = 0
     posterior[torch.arange(rows), best] = sure
-    scores = torch.randn(rows, 3, generator=random)  # labels that are suspicious do not follow the features
-    log_f = scores.scatter(1, best[:, None], 5.0).log_softmax(1)
     checks = Checks(known, passed and known, True)
     return Belief(
         given=given,
-        posterior=posterior,
-        log_f=log_f,
+        posterior=doubted(posterior, given, 0.02),
         likeliest=best,
         checks=checks,
-        doubt=0.02,
     )
 
 

@@ -8,8 +8,8 @@ from pencil.algorithm.top_rows import cut
 from pencil.results import judge
 from pencil.review.orders import (
     ALL,
+    ASKED,
     CLEAN,
-    DOUBTFUL,
     FEW,
     GOALS,
     RELABELLED,
@@ -49,7 +49,7 @@ def beliefs():
 
 
 @pytest.mark.parametrize("size", [7, 200])
-@pytest.mark.parametrize("verdicts", [DOUBTFUL, ALL])
+@pytest.mark.parametrize("verdicts", [*ASKED.values(), ALL])
 @pytest.mark.parametrize("goal", GOALS)
 def test_rows_come_by_their_chance_of_an_error(beliefs, goal, verdicts, size):
     distribution, given = beliefs
@@ -76,8 +76,8 @@ def test_trusted_rows_are_left_out(beliefs):
 def test_cut_rows_are_ordered_as_the_whole_rows_they_represent(beliefs, goal):
     distribution, given = beliefs
     top = cut(distribution.log(), 4).softmax()
-    whole = order_by(goal, chunks(top.dense(), given, 64), DOUBTFUL)
-    found = order_by(goal, chunks(top, given, 64), DOUBTFUL)
+    whole = order_by(goal, chunks(top.dense(), given, 64), ASKED[RELABELLED])
+    found = order_by(goal, chunks(top, given, 64), ASKED[RELABELLED])
     assert found.rows.tolist() == whole.rows.tolist()
 
 

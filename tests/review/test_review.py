@@ -7,12 +7,10 @@ import torch
 
 from pencil.cli.main import cli
 from pencil.errors import ConfigError, RunError
-from pencil.estimates import Recalibration
-from pencil.estimates.recalibrate import Curve
-from pencil.results.audited import Audited, write_audited
 from pencil.review import Review
 from pencil.review.history import OvertakenError, Who
 from pencil.run import LabelTable, RunDirectory
+from support import runs
 
 ANN, BOB = Who("Ann", "window 1"), Who("Bob", "window 2")
 
@@ -162,11 +160,11 @@ def test_the_queue_ends(review):
     assert 0 < total < 60
 
 
-def test_probabilities_corrected_by_an_audit_make_the_order_again_and_decisions_stay(review, run):
+def test_other_probabilities_make_the_order_again_and_decisions_stay(review, run):
     item = review.take("window 1")["items"][0]
     decided(review, ANN, item, "keep")
     before = review.start()["forecast"]
-    write_audited(run, Audited(Recalibration(Curve(shift=-3.0, slope=1.0), None), 100))
+    runs.make_surer(run)
     again = Review(RunDirectory.open(run), with_sure=True)
     assert again.start()["forecast"]["expected"] < before["expected"] - 1
     assert again.progress() == {"total": 60, "decided": 1}

@@ -4,14 +4,12 @@ import shutil
 
 import pytest
 
-from pencil.estimates import Recalibration
-from pencil.estimates.recalibrate import Curve
 from pencil.identity import write_identity
 from pencil.results import read_decisions
-from pencil.results.audited import Audited, write_audited
 from pencil.review import Review
 from pencil.review.identity import identity_of
 from pencil.run import RunDirectory
+from support import runs
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +29,6 @@ def identity(run, **options):
     return opened.identity
 
 
-def recalibrate(run):
-    write_audited(run, Audited(Recalibration(Curve(shift=-9.0, slope=1.0), None), 100))
-
-
 def test_it_is_the_same_after_a_restart_and_another_one_for_whatever_else_is_shown(make_run, run, tmp_path):
     same = identity(run)
     assert identity(run, goal="relabel", with_sure=True) == same  # decisions belong to a row, not to an order
@@ -42,7 +36,7 @@ def test_it_is_the_same_after_a_restart_and_another_one_for_whatever_else_is_sho
         identity(run, second_opinion=True),
         identity(make_run(tmp_path / "second", images=False)),  # the same labels in another folder
     }
-    recalibrate(run)
+    runs.make_surer(run)
     assert len({same, *others, identity(run)}) == 4
 
 
@@ -108,7 +102,7 @@ def test_a_suggestion_that_changed_since_is_not_accepted(run, serve_here):
     first = serve_here(run)
     old = loaded(first)
     shown = first.review.labels(old[1][0]["row"]).suggested
-    recalibrate(run)
+    runs.make_surer(run)
     again = serve_here(run)
     assert again.review.labels(old[1][0]["row"]).suggested != shown
     assert_refused(again, old)

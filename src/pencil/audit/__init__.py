@@ -5,7 +5,7 @@ from pencil.audit.findings import findings, newest_statements, sentences, sugges
 from pencil.audit.labels import FrozenLabels
 from pencil.audit.page import AuditPage
 from pencil.audit.record import Audit
-from pencil.audit.session import Wanted, answer, begin, current_audit, recalibrate_run, resumed
+from pencil.audit.session import Wanted, answer, begin, current_audit, resumed
 from pencil.audit.sheet import ids_name_labels, read_sheet, takes_letters, texts_of, write_sheet
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "ids_name_labels",
     "newest_statements",
     "read_sheet",
-    "recalibrate_run",
     "resumed",
     "sentences",
     "suggested_looks",

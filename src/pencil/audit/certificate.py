@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,12 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def verify(path: Path, labels: FrozenLabels | None = None) -> dict[str, Any]:
+def verify(path: Path, labels: Callable[[int], FrozenLabels] | None = None) -> dict[str, Any]:
     """Recompute a certificate from its own contents, and compare it with the labels of its run if they are given.
+
+    Args:
+        path: The certificate.
+        labels: Gives the labels of the run after so many decisions.
 
     Returns:
         The contents of the certificate.
@@ -91,7 +95,9 @@ def verify(path: Path, labels: FrozenLabels | None = None) -> dict[str, Any]:
         raise _rejected(path, f"it is not a certificate ({str(error).splitlines()[0][:200]})") from error
     if computed != parsed.checksum:
         raise _rejected(path, "its checksum does not match its contents")
-    problem = _problem(Audit(parsed.plan, parsed.draws, parsed.answers), contents, labels)
+    problem = _problem(Audit(parsed.plan, parsed.draws, parsed.answers), contents)
+    if problem is None and labels is not None:
+        problem = changes(Audit(parsed.plan, parsed.draws, parsed.answers), labels(parsed.plan.entry))
     if problem is not None:
         raise _rejected(path, problem)
     return dict(contents)
@@ -101,7 +107,7 @@ def _rejected(path: Path, problem: str) -> CertificateError:
     return CertificateError(f"{path}: rejected, {problem}; ask for the original, or audit the run again")
 
 
-def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None) -> str | None:
+def _problem(audit: Audit, contents: dict[str, Any]) -> str | None:
     """Why a certificate does not hold; None if it does."""
     items = audit.items
     first = sum(item.again is None for item in items)
@@ -122,7 +128,7 @@ def _problem(audit: Audit, contents: dict[str, Any], labels: FrozenLabels | None
             return "its statements do not follow from its answers"
     except (LookupError, TypeError, ArithmeticError, ValueError, StopIteration) as error:
         return f"its parts do not fit together ({type(error).__name__})"
-    return None if labels is None else changes(audit, labels)
+    return None
 
 
 def _is_one(audit: Audit) -> bool:
@@ -142,8 +148,8 @@ def _follow(draws: Sequence[Draw]) -> bool:
 def changes(audit: Audit, labels: FrozenLabels) -> str | None:
     """How the labels or the rule differ from those that an audit is about; None if they are the same."""
     plan = audit.plan
-    if plan.run != labels.run:
-        return "it is about another run"
+    if (plan.run, plan.entry) != (labels.run, labels.table.entry):
+        return "it is about another run, or about labels after other decisions"
     if labels.rule != plan.rule:
         old, new = (json.dumps(rule, sort_keys=True) for rule in (plan.rule, labels.rule))
         return f"the verdict rule of the run is {new} now, and was {old} in the audit"
@@ -155,7 +161,7 @@ def changes(audit: Audit, labels: FrozenLabels) -> str | None:
         for name in names
     ):
         return "the numbers of labels with each verdict are not those of the run"
-    checked = audit.draws[0].counts["relabel"]
+    checked = audit.draws[0].counts.get("relabel", 0)
     if plan.thresholds != nested_sets(labels.sure(plan.what), checked, plan.alpha, plan.max_error):
         return "the sets of its fixed sequence are not those of the run"
     if labels.items([item.look for item in audit.items], plan.seed) != audit.items:

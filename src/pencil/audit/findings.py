@@ -38,6 +38,8 @@ def findings(audit: Audit) -> Findings:
         found["relabels"] = _relabels(audit, [pair for pair in new if pair[0].stratum == "relabel"])
     if audit.plan.what == "all":
         found["all"] = _all(audit, new)
+    if audit.plan.what == "asked":
+        found["asked"] = {"right": sum(label == item.suggested for item, label in new)}
     return found
 
 
@@ -123,6 +125,8 @@ def _rate(rate: Rate) -> dict[str, float]:
 
 def bounds_in_words(audit: Audit, found: Findings) -> list[str]:
     """The bounds as sentences, the most important first."""
+    if "asked" in found:
+        return [f"{found['asked']['right']:,} of {_count(found['checked'], 'suggestion')} were right"]
     return [*_relabel_words(audit, found), *_all_words(audit, found)]
 
 
@@ -136,7 +140,8 @@ def sentences(audit: Audit, found: Findings) -> list[str]:
             "all statements are relative to the auditor's answers"
         )
     if found["cannot_tell"]:
-        said.append(f"{_count(found['cannot_tell'], 'label')} could not be judged and count as wrong")
+        counted = "" if "asked" in found else " and count as wrong"
+        said.append(f"{_count(found['cannot_tell'], 'label')} could not be judged{counted}")
     return said
 
 

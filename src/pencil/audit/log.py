@@ -1,5 +1,7 @@
 """``audit.jsonl`` in a run's folder: every plan, draw and answer as one line, appended and synced before it counts.
 
+``asked.jsonl`` holds the same about rows that are asked about.
+
 Draws and answers name their audit, and only the newest audit is continued: a page or a sheet of an earlier one is
 refused. A line that a killed process left incomplete is ignored, and removed by the next one that writes.
 """
@@ -13,13 +15,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pencil.audit.record import Answer, Audit, Draw, Plan
+from pencil.audit.record import Answer, Audit, Draw, Plan, What
 from pencil.durable import sync
 from pencil.errors import RunError
 from pencil.identity import run_id
 from pencil.reading import read_bytes
 
-LOG = "audit.jsonl"
+LOG, ASKED = "audit.jsonl", "asked.jsonl"
 MOST_BYTES = 1 << 30
 
 _Parts = tuple[Plan, list[Draw], list[Answer]]
@@ -35,18 +37,24 @@ class Line(BaseModel):
     answer: Answer | None = None
 
 
-def append(folder: Path, *lines: Line, to: Plan | None = None) -> None:
-    """Append lines to the log of a run, and sync them to disk.
+def log_of(what: What) -> str:
+    """The file of audits of this kind."""
+    return ASKED if what == "asked" else LOG
+
+
+def append(folder: Path, what: What, *lines: Line, to: Plan | None = None) -> None:
+    """Append lines to a log of a run, and sync them to disk.
 
     Args:
         folder: The run's folder.
+        what: The kind of audit.
         lines: The lines.
         to: The audit that they continue; None if they begin one.
 
     Raises:
         RunError: Another audit was begun since, the log is that of another run, or it cannot be written.
     """
-    path = folder / LOG
+    path = folder / log_of(what)
     text = "".join(f"{line.model_dump_json(exclude_unset=True)}\n" for line in lines)
     try:
         created = os.O_CREAT if to is None else 0
@@ -81,9 +89,9 @@ def _check_newest(path: Path, audits: Sequence[Audit], plan: Plan | None) -> Non
         )
 
 
-def read_audits(folder: Path) -> list[Audit]:
-    """All audits of a run, oldest first; a log of another run is refused."""
-    path = folder / LOG
+def read_audits(folder: Path, what: What = "all") -> list[Audit]:
+    """All audits of a run, oldest first, or all that was asked about; a log of another run is refused."""
+    path = folder / log_of(what)
     return _audits(path, read_bytes(path, limit=MOST_BYTES, error=RunError)) if path.exists() else []
 
 

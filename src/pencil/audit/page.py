@@ -130,7 +130,7 @@ class AuditPage:
     def _id_of(self, row: int) -> str:
         if all(item.row != row for item in self.audit.items):
             raise ConfigError(f"row {row}: is not in the sample; reload the page")
-        return self._labels.table.undecided(row).ids[0]
+        return self._labels.table.row(row).ids[0]
 
     def _current(self) -> Item | None:
         return self.audit.next_item if self._back is None else self.audit.items[self._back - 1]
@@ -143,7 +143,7 @@ class AuditPage:
             if self.audit.labels.get(look, "") == name:  # a repeated request, to a server that was restarted
                 return self._made(look, chosen, "answered", who)
             raise ConfigError("items: this label is not the current one; reload the page")
-        self.audit = answer(self.directory, self.audit, [(current.number, name)], who.reviewer)
+        self.audit = answer(self.directory, self.audit, self._labels, [(current.number, name)], who.reviewer)
         self._back = None
         return self._made(current.number, chosen, "answered", who)
 

@@ -10,10 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pencil.audit.draw import Look
 
-What = Literal["relabels", "all"]
+What = Literal["relabels", "all", "asked"]
 Bound = Literal["exact", "live"]
-STRATA: Mapping[What, tuple[str, ...]] = {"relabels": ("relabel",), "all": ("keep", "relabel", "review")}
-"""The verdicts that are audited, each a stratum."""
+STRATA: Mapping[What, tuple[str, ...]] = {
+    "relabels": ("relabel",),
+    "all": ("keep", "relabel", "review"),
+    "asked": ("asked",),
+}
+"""The strata: the verdicts that are audited, or the rows whose answers release most."""
 
 
 class _Record(BaseModel):
@@ -33,12 +37,13 @@ class Plan(_Record):
     Attributes:
         id: A random id of the audit; empty in logs from before there were ids.
         run: The id of the run; empty for a run from before there were ids.
-        what: The audited labels: those that were changed, or all.
+        entry: The last entry of the review's history that the audited labels know of.
+        what: The audited labels: those that were changed, or all; or rows that are asked about, which certify nothing.
         bound: The statement to certify: exact after the last answer, or live after any answer.
         seed: The seed of the draw.
         alpha: The risk that a bound does not hold.
         max_error: The share of errors to certify.
-        rule: The verdict rule and, if the labels were recalibrated, how.
+        rule: The verdict rule.
         labels: The fingerprint of the audited labels.
         sizes: The number of labels by stratum.
         mean_p_wrong: The mean estimated probability of a wrong given label, by stratum.
@@ -49,6 +54,7 @@ class Plan(_Record):
 
     id: str = ""
     run: str = ""
+    entry: int = Field(default=0, ge=0)
     what: What
     bound: Bound
     seed: int = Field(ge=0)

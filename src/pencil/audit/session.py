@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import platform
 import secrets
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import torch
-
 from pencil._version import __version__
-from pencil.algorithm import TopRows
 from pencil.audit.certificate import changes
 from pencil.audit.draw import looks, shares
-from pencil.audit.labels import FrozenLabels, nested_sets, plain
-from pencil.audit.log import LOG, Line, append, read_audits
+from pencil.audit.labels import FrozenLabels, nested_sets
+from pencil.audit.log import Line, append, log_of, read_audits
 from pencil.audit.record import STRATA, Answer, Audit, Bound, Draw, Plan, What
 from pencil.errors import ConfigError, RunError
-from pencil.estimates import Recalibration, recalibrate
 from pencil.identity import new_id
-from pencil.results import Audited, write_audited
-from pencil.results.audited import AUDITED
-from pencil.run import LabelTable, RunDirectory
+from pencil.results.decisions import FIRST
+from pencil.review.elsewhere import MadeElsewhere, record
+from pencil.review.opinions import SECOND
+from pencil.run import RunDirectory
 
 LOOKS = 100
 ALPHA = MAX_ERROR = 0.05
+NOTHING: Mapping[What, str] = {
+    "relabels": "no label was changed; audit all labels with --what all",
+    "all": "people decided about every label, so there is none to audit",
+    "asked": "no label is doubtful enough to ask about; check a random sample with: pencil audit RUN --what all",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +42,9 @@ class Wanted:
     max_error: float | None = None
 
 
-def current_audit(directory: RunDirectory) -> Audit | None:
-    """The newest audit of a run; None if there is none."""
-    return next(reversed(read_audits(directory.path)), None)
+def current_audit(directory: RunDirectory, what: What = "all") -> Audit | None:
+    """The newest audit of a run, or the newest rows that were asked about; None if there are none."""
+    return next(reversed(read_audits(directory.path, what)), None)
 
 
 def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audit:
@@ -54,7 +56,7 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
     what: What = wanted.what or "relabels"
     sizes = {name: len(labels.rows_of(name)) for name in STRATA[what]}
     if not sum(sizes.values()):
-        raise RunError(f"{directory.path}: no label was changed; audit all labels with --what all")
+        raise RunError(f"{directory.path}: {NOTHING[what]}")
     seed = secrets.randbits(32) if wanted.seed is None else wanted.seed
     alpha = ALPHA if wanted.alpha is None else wanted.alpha
     max_error = MAX_ERROR if wanted.max_error is None else wanted.max_error
@@ -62,6 +64,7 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
     plan = Plan(
         id=new_id(),
         run=labels.run,
+        entry=labels.table.entry,
         what=what,
         bound=wanted.bound or "exact",
         seed=seed,
@@ -71,13 +74,13 @@ def begin(directory: RunDirectory, labels: FrozenLabels, wanted: Wanted) -> Audi
         labels=labels.fingerprint,
         sizes=sizes,
         mean_p_wrong={name: labels.mean_p_wrong(name) for name in sizes},
-        thresholds=nested_sets(labels.sure(what), counts["relabel"], alpha, max_error),
+        thresholds=nested_sets(labels.sure(what), counts.get("relabel", 0), alpha, max_error),
         versions={"pencil": __version__, "python": platform.python_version()},
         at=_now(),
     )
     items = labels.items(looks(seed, sizes, [counts]), seed)
     first = Draw(audit=plan.id, counts=counts, answered=0, items=items)
-    append(directory.path, Line(plan=plan), Line(draw=first))
+    append(directory.path, what, Line(plan=plan), Line(draw=first))
     return Audit(plan, [first], [])
 
 
@@ -92,9 +95,10 @@ def resumed(directory: RunDirectory, audit: Audit, labels: FrozenLabels, wanted:
     problem = changes(audit, labels)
     if problem is not None:
         raise RunError(
-            f"{directory.path / LOG}: {problem}, so its answers certify nothing about them; "
+            f"{directory.path / log_of(audit.plan.what)}: {problem}, so its answers certify nothing about them; "
             "restore them, or begin another audit with --new"
         )
+    _count_as_decisions(directory, audit, labels, audit.labels)  # those that a killed process did not
     return audit if wanted.looks is None else _extended(directory, audit, labels, wanted.looks)
 
 
@@ -117,14 +121,21 @@ def _extended(directory: RunDirectory, audit: Audit, labels: FrozenLabels, count
     shown = looks(plan.seed, plan.sizes, [*(draw.counts for draw in audit.draws), counts])
     items = labels.items(shown[len(audit.items) :], plan.seed)
     more = Draw(audit=plan.id, counts=counts, answered=len(audit.labels), items=items)
-    append(directory.path, Line(draw=more), to=plan)
+    append(directory.path, plan.what, Line(draw=more), to=plan)
     return Audit(plan, [*audit.draws, more], audit.answers)
 
 
 def answer(
-    directory: RunDirectory, audit: Audit, answers: Iterable[tuple[int, str | None]], auditor: str
+    directory: RunDirectory,
+    audit: Audit,
+    labels: FrozenLabels,
+    answers: Iterable[tuple[int, str | None]],
+    auditor: str,
 ) -> Audit:
-    """Record answers by look number, but not again and not of an audit that another replaced (see ``append``)."""
+    """Record answers by look number, but not again and not of an audit that another replaced (see ``append``).
+
+    They count as decisions on their rows, too.
+    """
     known = audit.labels
     new = [
         Answer(audit=audit.plan.id, look=look, label=label, auditor=auditor, at=_now())
@@ -132,39 +143,32 @@ def answer(
         if look not in known or known[look] != label
     ]
     if new:
-        append(directory.path, *(Line(answer=each) for each in new), to=audit.plan)
-    return Audit(audit.plan, audit.draws, [*audit.answers, *new])
+        append(directory.path, audit.plan.what, *(Line(answer=each) for each in new), to=audit.plan)
+    answered = Audit(audit.plan, audit.draws, [*audit.answers, *new])
+    _count_as_decisions(directory, answered, labels, {each.look for each in new})
+    return answered
 
 
-def recalibrate_run(directory: RunDirectory, audit: Audit) -> Recalibration | None:
-    """Correct the probabilities of a run with the answers of an audit of all labels, if they contradict them.
-
-    The correction is stored in the run; without a contradiction, an earlier one is removed.
-
-    Raises:
-        ConfigError: The audit is about changed labels only, which say nothing about the others.
-    """
-    if audit.plan.what != "all":
-        raise ConfigError("--recalibrate: requires a sample of all labels; begin one with --new --what all")
-    table = LabelTable.open(directory, recalibrated=False)
-    numbers = {name: number for number, name in enumerate(map(plain, table.class_names))}
-    pairs = [(item, label) for item, label in audit.answered if item.again is None and label is not None]
-    if not pairs:
-        raise RunError(f"{directory.path / LOG}: no label was judged yet; answer some first")
-    found = [table.undecided(item.row) for item, _ in pairs]
-    beliefs = [row.distribution for row in found]
-    counts = {name: sum(item.stratum == name for item, _ in pairs) for name in audit.plan.sizes}
-    correction = recalibrate(
-        torch.cat([each.dense() if isinstance(each, TopRows) else each for each in beliefs]),
-        torch.cat([row.given for row in found]),
-        torch.tensor([numbers[str(label)] for _, label in pairs]),
-        torch.tensor([audit.plan.sizes[item.stratum] / counts[item.stratum] for item, _ in pairs]),
-    )
-    if correction is None:
-        (directory.path / AUDITED).unlink(missing_ok=True)
-    else:
-        write_audited(directory.path, Audited(correction, len(pairs)))
-    return correction
+def _count_as_decisions(
+    directory: RunDirectory, audit: Audit, labels: FrozenLabels, looks: Container[int]
+) -> None:
+    """Let everything that is said about the run know the answers to some looks; repeats are second opinions."""
+    numbers = {name: number for number, name in enumerate(labels.names)}
+    who = {each.look: each.auditor for each in audit.answers}
+    for again, round_ in ((False, FIRST), (True, SECOND)):
+        made = (
+            MadeElsewhere(
+                item.row,
+                labels.table.row(item.row).ids[0],
+                label=numbers[str(label)],
+                given=numbers[item.given],
+                suggested=numbers[item.suggested],
+                reviewer=who[item.number],
+            )
+            for item, label in audit.answered
+            if label is not None and item.number in looks and (item.again is not None) == again
+        )
+        record(directory, f"audit {audit.plan.id}", made, round_=round_)
 
 
 def _now() -> str:

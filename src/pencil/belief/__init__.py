@@ -4,9 +4,23 @@
 about, and takes their answers. Only tensors come in and go out; nothing here depends on a run, a method or a network.
 """
 
-from pencil.belief.belief import NO_CLASS, SHARE, Belief, Decided
+from pencil.belief.answers import NO_CLASS, Ranking, Released, released
+from pencil.belief.belief import SHARE, Belief, Decided
 from pencil.belief.claims import Checks
 from pencil.belief.find import believe, believe_probabilities
-from pencil.belief.shares import noise_of
+from pencil.belief.shares import NoiseSums, noise_of
 
-__all__ = ["NO_CLASS", "SHARE", "Belief", "Checks", "Decided", "believe", "believe_probabilities", "noise_of"]
+__all__ = [
+    "NO_CLASS",
+    "SHARE",
+    "Belief",
+    "Checks",
+    "Decided",
+    "NoiseSums",
+    "Ranking",
+    "Released",
+    "believe",
+    "believe_probabilities",
+    "noise_of",
+    "released",
+]

@@ -1,24 +1,22 @@
 """The belief about every label, what follows from it, and people's answers.
 
-Legend: N rows, M rows of a ranking, C classes.
+Legend: N rows, C classes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from pencil.belief.answers import LEAST, Curve, evenly, evidence
+from pencil.belief.answers import NO_CLASS, Ranking, informed, others_of, released
 from pencil.belief.claims import Checks, least_wrong
 from pencil.estimates import RelabelCounts
-from pencil.estimates.noise import less_sure
 
 SHARE, FLOOR = 0.1, 0.25
 """The largest share of false ones among replaced labels, and the share of its labels that each class keeps."""
-NO_CLASS = -1
-_LEAST_LOG = -8.0
 
 
 @dataclass(frozen=True)
@@ -46,56 +44,64 @@ class Belief:
 
     Attributes:
         given: (N,) given classes; −1 for a row without a label.
-        posterior: (N, C + 1) the probability of each class, and of no class.
-        log_f: (N, C) what the features say, without the row's label.
+        posterior: (N, C + 1) the probability of each class, and of no class, as sure as may be stated.
         likeliest: (N,) the class that is right most often, from a mixture that is not calibrated.
         checks: Whether labels may be replaced.
-        doubt: By how much suggestions are less sure than the model says.
         answers: What people said a row is, by its number; ``NO_CLASS`` for none.
     """
 
     given: Tensor
     posterior: Tensor
-    log_f: Tensor
     likeliest: Tensor
     checks: Checks
-    doubt: float = 0.0
     answers: dict[int, int] = field(default_factory=dict)
 
     def answered(self, answers: dict[int, int]) -> Belief:
         """The belief that knows further answers."""
         return replace(self, answers={**self.answers, **answers})
 
-    @property
-    def stated(self) -> Tensor:
-        """(N, C + 1) the posterior, with suggestions less sure; whether the given label is wrong stays as it is."""
-        has, none = self.given >= 0, self.posterior[:, -1:]
-        classes = self.posterior[:, :-1] / (1 - none).clamp_min(1e-9)
-        less = less_sure(classes, self.given.clamp_min(0), 1 - self.doubt)
-        return torch.cat([torch.where(has[:, None], less, classes) * (1 - none), none], 1)
-
-    def ranking(self) -> Tensor:
-        """The rows whose label may be replaced, the surest first."""
-        chance = self._others().amax(1)
-        rows = (chance > LEAST).nonzero()[:, 0]
-        return rows[chance[rows].argsort(descending=True, stable=True)]
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The rows whose label may be replaced."""
+        stated, other = others_of(self.posterior[:, :-1], self.given)
+        return Ranking.of(torch.arange(len(self.given)), other, stated)
 
     def ask(self, number: int) -> Tensor:
         """Rows whose answers release most: those that may be replaced, spread over their ranking, then other doubts."""
         known = torch.tensor(sorted(self.answers), dtype=torch.long)
-        rows = self.ranking()
-        rows = evenly(rows[~torch.isin(rows, known)], number)
-        rest = (1 - self._right()).argsort(descending=True, stable=True)
+        rows = self.ranking.spread(number, known)
+        rest = self._wrong(self.posterior).argsort(descending=True, stable=True)
         rest = rest[~torch.isin(rest, torch.cat([rows, known]))]
         return torch.cat([rows, rest[: number - len(rows)]])
 
     def decided(self, share: float = SHARE) -> Decided:
         """What follows, with at most this share of false ones among the labels that are replaced."""
-        found = self._by_tests(share)
-        ranking = self.ranking()
-        at = torch.tensor([place for place, row in enumerate(ranking.tolist()) if row in self.answers])
-        found = self._by_answers(found, ranking, at, share) if len(at) else found
-        return self._with_own_answers(found)
+        passed, posterior = self.checks.passed, self.posterior
+        replaced = surely(posterior, self.given, share) & passed
+        rows, said = (
+            torch.tensor(list(part), dtype=torch.long) for part in (self.answers, self.answers.values())
+        )
+        found = released(self.ranking, self.given[rows], self.answers, share) if self.answers else None
+        if found is not None:
+            posterior = posterior.index_copy(
+                0,
+                found.rows,
+                informed(
+                    posterior[found.rows], self.given[found.rows], found.other, found.chance, found.kept
+                ),
+            )
+            replaced = torch.zeros_like(replaced).index_copy(0, found.rows, found.chosen)
+        confidence, suggested = posterior[:, :-1].max(1)
+        wrong = self._wrong(posterior)
+        least = least_wrong(wrong) if passed else 0.0
+        has = said != NO_CLASS
+        return Decided(
+            wrong.index_put((rows,), (said != self.given[rows]).to(wrong.dtype)),
+            suggested.index_put((rows[has],), said[has]),
+            confidence.index_fill(0, rows[has], 1.0),
+            (replaced & (suggested != self.given)).index_put((rows,), has & (said != self.given[rows])),
+            least,
+        )
 
     def best(self) -> Tensor:
         """(N,) the class to use for each row: the likeliest, or what people said; the given one if the checks fail."""
@@ -107,63 +113,10 @@ class Belief:
         known[list(self.answers)] = True
         return torch.where(found.replaced | known, found.suggested, usual)
 
-    def _others(self) -> Tensor:
-        """(N, C) the probabilities of the classes besides the given one."""
-        classes, has = self.posterior[:, :-1].clone(), self.given >= 0
-        classes[has, self.given[has]] = -1.0
-        return classes
-
-    def _right(self) -> Tensor:
-        """(N,) the probability of the given class; 1 for a row without a label."""
-        right = self.posterior.gather(1, self.given.clamp_min(0)[:, None])[:, 0]
-        return right.masked_fill(self.given < 0, 1.0)
-
-    def _by_tests(self, share: float) -> Decided:
-        """What the checks allow without answers."""
-        wrong, passed = 1 - self._right(), self.checks.passed
-        stated, nothing = self.stated, torch.zeros(len(wrong), dtype=torch.bool)
-        confidence, suggested = stated[:, :-1].max(1)
-        replaced = surely(stated, self.given, share) if passed else nothing
-        return Decided(wrong, suggested, confidence, replaced, least_wrong(wrong) if passed else 0.0)
-
-    def _by_answers(self, found: Decided, ranking: Tensor, at: Tensor, share: float) -> Decided:
-        """What answers at some places of the ranking (M,) say about the others, and release."""
-        stated, other = (each[ranking] for each in self._others().max(1))
-        x = evidence(stated, self.log_f[ranking, other].clamp_min(_LEAST_LOG))
-        answers = torch.tensor([self.answers[int(ranking[place])] for place in at])
-        curve = Curve(x[at], answers == other[at])
-        chance = curve.chance(x).float()
-        fresh = torch.ones(len(ranking), dtype=torch.bool)
-        fresh[at] = False
-        order = fresh.nonzero()[:, 0]
-        order = order[chance[order].argsort(descending=True, stable=True)]
-        replaced_by_people = sum(
-            label not in (NO_CLASS, int(self.given[row])) for row, label in self.answers.items()
-        )
-        chosen = order[: curve.released(x[order], share, replaced_by_people)]
-        right = self._right()[ranking] / (1 - stated).clamp_min(1e-6) * (1 - chance)
-        right = torch.where(self.given[ranking] < 0, 1.0, right)
-        return Decided(
-            found.p_wrong.index_put((ranking,), (1 - right).clamp(0, 1)),
-            found.suggested.index_put((ranking[chosen],), other[chosen]),
-            found.confidence.index_put((ranking[chosen],), chance[chosen]),
-            torch.zeros_like(found.replaced).index_fill(0, ranking[chosen], True),
-            min(found.at_least, least_wrong((1 - right).clamp(0, 1)) * len(ranking) / len(found.p_wrong)),
-        )
-
-    def _with_own_answers(self, found: Decided) -> Decided:
-        """With the rows that people answered as they said."""
-        if not self.answers:
-            return found
-        rows, said = (torch.tensor(list(each)) for each in (self.answers.keys(), self.answers.values()))
-        wrong, has = said != self.given[rows], said != NO_CLASS
-        return Decided(
-            found.p_wrong.index_put((rows,), wrong.to(found.p_wrong.dtype)),
-            found.suggested.index_put((rows[has],), said[has]),
-            found.confidence.index_fill(0, rows[has], 1.0),
-            found.replaced.index_put((rows,), wrong & has),
-            found.at_least,
-        )
+    def _wrong(self, posterior: Tensor) -> Tensor:
+        """(N,) the probability that the given class is wrong; 0 for a row without a label."""
+        right = posterior.gather(1, self.given.clamp_min(0)[:, None])[:, 0]
+        return (1 - right).masked_fill(self.given < 0, 0.0)
 
 
 def surely(posterior: Tensor, given: Tensor, share: float = SHARE) -> Tensor:

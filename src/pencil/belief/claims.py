@@ -30,6 +30,7 @@ from pencil.belief.fitting import CELLS, FULL_CLASSES, LEAST_SAMPLE, Rung, fitte
 from pencil.belief.model import Model, Said, mean_and_error
 from pencil.belief.rounds import Reading
 from pencil.belief.rows import BeliefRows, sampled
+from pencil.estimates.noise import less_sure
 
 KNOWN_ERRORS, KNOWN_NATS = 3.0, 0.01
 IDENTIFIED_NATS, BLIND = 2.0, 0.3
@@ -118,6 +119,14 @@ def are_blind(log_f: Tensor, given: Tensor, other: Tensor, chosen: Tensor) -> bo
 def doubt_of(log_f: Tensor) -> float:
     """By how much suggestions count as less sure: an unsure read-out confuses classes as noise does."""
     return DOUBT if float(log_f.amax(1).exp().mean()) < UNSURE else SLIGHT_DOUBT
+
+
+def doubted(posterior: Tensor, given: Tensor, doubt: float) -> Tensor:
+    """The posterior (N, C + 1), with suggestions less sure; whether the given label is wrong stays as it is."""
+    has, none = given >= 0, posterior[:, -1:]
+    classes = posterior[:, :-1] / (1 - none).clamp_min(1e-9)
+    less = less_sure(classes, given.clamp_min(0), 1 - doubt)
+    return torch.cat([torch.where(has[:, None], less, classes) * (1 - none), none], 1)
 
 
 def least_wrong(p_wrong: Tensor) -> float:

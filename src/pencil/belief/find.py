@@ -16,8 +16,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pencil.belief.belief import Belief
-from pencil.belief.claims import are_blind, doubt_of, tested
+from pencil.belief.belief import Belief, surely
+from pencil.belief.claims import are_blind, doubt_of, doubted, tested
 from pencil.belief.fitting import CELLS, FULL_CLASSES, Rung, climbed, fitted
 from pencil.belief.head import MIXED, linear_read_out
 from pencil.belief.model import Model, Said, mean_and_error
@@ -64,10 +64,10 @@ def _belief(rows: BeliefRows, best: Reading, *, mixes: bool) -> Belief:
     posterior = _without_features(posterior, rows)
     posterior[rows.sure] = torch.nn.functional.one_hot(given[rows.sure], posterior.shape[1]).float()
     likeliest = torch.where(rows.sure, given, likeliest)
-    found = Belief(given, posterior, log_f, likeliest, checks, doubt_of(log_f))
-    chosen = found.decided().replaced.nonzero()[:, 0]
+    stated = doubted(posterior, given, doubt_of(log_f))
+    chosen = (surely(stated, given) & checks.passed).nonzero()[:, 0]
     blind = are_blind(log_f, given, posterior[:, :-1].argmax(1), chosen)
-    return replace(found, checks=replace(checks, blind=blind))
+    return Belief(given, stated, likeliest, replace(checks, blind=blind))
 
 
 def _without_features(posterior: Tensor, rows: BeliefRows) -> Tensor:

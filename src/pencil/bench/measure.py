@@ -118,7 +118,7 @@ def _labels(
 
 def _posterior(directory: RunDirectory, given: Tensor, truth: Tensor) -> dict[str, float | None]:
     """How good the run's answers are: labels with every verdict ``relabel`` applied, and ``p_wrong``."""
-    rows = list(LabelTable.open(directory).chunks(decided=False))
+    rows = list(LabelTable.open(directory, entry=0).chunks())
     p_wrong, suggested, verdict = (
         torch.cat([getattr(judged, name) for judged in rows]) for name in ("p_wrong", "suggested", "verdict")
     )

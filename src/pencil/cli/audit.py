@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,7 +36,7 @@ HOST = "127.0.0.1"
     "--what",
     type=click.Choice(["relabels", "all"]),
     help="relabels: check a sample of the labels with the verdict relabel. all: check a sample of all labels, for the "
-    "noise rate and --recalibrate. [default: relabels]",
+    "noise rate. [default: relabels]",
 )
 @click.option("--looks", type=click.IntRange(1), help="How many labels to check. [default: 100]")
 @click.option(
@@ -67,11 +67,6 @@ HOST = "127.0.0.1"
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write the certificate to this .json file.")
 @click.option(
-    "--recalibrate",
-    is_flag=True,
-    help="Correct RUN's probabilities with the answers where they contradict them (--what all).",
-)
-@click.option(
     "--verify",
     type=click.Path(path_type=Path),
     help="Recompute a certificate, and compare it with RUN if given.",
@@ -96,7 +91,6 @@ def audit(
     port: int | None,
     auditor: str | None,
     out: Path | None,
-    recalibrate: bool,
     verify: Path | None,
     images: Path | None,
     texts: Path | None,
@@ -110,7 +104,7 @@ def audit(
     (--answers). Neither the page nor the choices in the file show which label is given or suggested. --out writes a
     certificate that anyone can recompute with --verify.
     """
-    from pencil.audit import Wanted
+    from pencil.audit import Wanted, current_audit
     from pencil.run import RunDirectory
 
     if verify is not None:
@@ -121,30 +115,25 @@ def audit(
     alpha = None if confidence is None else _risk(confidence)
     _check(max_error)
     wanted = Wanted(what=what, bound=bound, looks=looks, seed=seed, alpha=alpha, max_error=max_error)
-    rows, directory = _Rows(changed_data, beside(images, texts)), RunDirectory.open(run)
-    labels = _labels(directory, max_false_relabels)
-    begun = _open(directory, labels, wanted, new=new, sheet=sheet is not None, page=page)
+    rows, directory = Shown(changed_data, beside(images, texts)), RunDirectory.open(run)
+    known = None if new else current_audit(directory)
+    labels = frozen_labels(directory, max_false_relabels, known)
+    begun = _open(
+        directory, labels, known, wanted, begins=sheet is not None or page, page=page and sheet is None
+    )
     if begun is None:
-        _propose(run, labels, wanted, json_, unused=answers or out or recalibrate)
+        _propose(run, labels, wanted, json_, unused=answers or out)
         return
     done: dict[str, Any] = {}
     if answers is not None:
-        begun = _read(directory, begun, labels, answers, auditor or user_name())
+        begun = read_answers(directory, begun, labels, answers, auditor or user_name())
     if sheet is not None:
-        done["csv"] = _write(directory, begun, labels, sheet, rows)
+        done["csv"] = write_questions(directory, begun, labels, sheet, rows)
     if page:
-        begun = _serve(directory, begun, labels, auditor, rows, port=port, json_=json_)
-    _finish(directory, begun, done, out=out, recalibrate=recalibrate)
-    _show(run, begun, done, json_)
-
-
-def _finish(
-    directory: RunDirectory, begun: Audit, done: dict[str, Any], *, out: Path | None, recalibrate: bool
-) -> None:
+        begun = serve_questions(directory, begun, labels, auditor, rows, port=port, json_=json_)
     if out is not None:
         done["certificate"] = _certify(begun, out)
-    if recalibrate:
-        done["recalibration"] = _recalibrate(directory, begun)
+    _show(run, begun, done, json_)
 
 
 def _risk(confidence: float) -> float:
@@ -159,19 +148,26 @@ def _check(max_error: float | None) -> None:
         raise ConfigError("--max-error: 100 % of the labels may always be wrong; ask for less, such as 5%")
 
 
-def _labels(directory: RunDirectory, max_false_relabels: float | None) -> FrozenLabels:
+def frozen_labels(
+    directory: RunDirectory, max_false_relabels: float | None, known: Audit | None, asked: int = 0
+) -> FrozenLabels:
+    """The labels as they are now, or were when a known audit began."""
     from pencil.audit import FrozenLabels
     from pencil.run import LabelTable
 
-    return FrozenLabels.of(LabelTable.open(directory, max_false_relabels))
+    entry = None if known is None else known.plan.entry
+    return FrozenLabels.of(LabelTable.open(directory, max_false_relabels, entry=entry), asked)
 
 
 def _verify(file: Path, run: Path | None, max_false_relabels: float | None, json_: bool) -> None:
-    from pencil.audit import verify
-    from pencil.run import RunDirectory
+    from pencil.audit import FrozenLabels, verify
+    from pencil.run import LabelTable, RunDirectory
 
-    labels = None if run is None else _labels(RunDirectory.open(run), max_false_relabels)
-    contents = verify(file, labels)
+    def labels(entry: int) -> FrozenLabels:
+        table = LabelTable.open(RunDirectory.open(Path(str(run))), max_false_relabels, entry=entry)
+        return FrozenLabels.of(table)
+
+    contents = verify(file, None if run is None else labels)
     compared = "" if run is None else f", and it matches {run}"
     if json_:
         print_json({"verified": True, "run": None if run is None else str(run), **_statements(contents)})
@@ -186,17 +182,22 @@ def _statements(contents: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open(
-    directory: RunDirectory, labels: FrozenLabels, wanted: Wanted, *, new: bool, sheet: bool, page: bool
+    directory: RunDirectory,
+    labels: FrozenLabels,
+    known: Audit | None,
+    wanted: Wanted,
+    *,
+    begins: bool,
+    page: bool,
 ) -> Audit | None:
-    """The run's audit, or a new one; None if there is none and neither a sheet nor the page asks to begin."""
-    from pencil.audit import begin, current_audit, resumed
+    """The known audit, or a new one; None if there is none and neither a sheet nor the page asks to begin."""
+    from pencil.audit import begin, resumed
 
-    known = current_audit(directory)
-    if known is not None and not new:
+    if known is not None:
         return resumed(directory, known, labels, wanted)
-    if page and not sheet and wanted.bound is None:
+    if page and wanted.bound is None:
         wanted = replace(wanted, bound="live")
-    return begin(directory, labels, wanted) if sheet or page else None
+    return begin(directory, labels, wanted) if begins else None
 
 
 def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool, *, unused: object) -> None:
@@ -227,20 +228,26 @@ def _propose(run: Path, labels: FrozenLabels, wanted: Wanted, json_: bool, *, un
     )
 
 
-def _read(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Path, auditor: str) -> Audit:
+def read_answers(
+    directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Path, auditor: str
+) -> Audit:
+    """Record the answers of a filled-in sheet."""
     from pencil.audit import answer, read_sheet
 
-    return answer(directory, begun, list(read_sheet(file, begun, labels.names)), auditor)
+    return answer(directory, begun, labels, list(read_sheet(file, begun, labels.names)), auditor)
 
 
-class _Rows(NamedTuple):
+class Shown(NamedTuple):
     """How rows are shown."""
 
     changed_data: bool
     beside: Beside | None
 
 
-def _write(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Path, rows: _Rows) -> str:
+def write_questions(
+    directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Path, rows: Shown
+) -> str:
+    """Write the sheet to fill in."""
     from pencil.audit import ids_name_labels, takes_letters, texts_of, write_sheet
     from pencil.run import check_apart
 
@@ -255,12 +262,12 @@ def _write(directory: RunDirectory, begun: Audit, labels: FrozenLabels, file: Pa
     return str(file)
 
 
-def _serve(
+def serve_questions(
     directory: RunDirectory,
     begun: Audit,
     labels: FrozenLabels,
     auditor: str | None,
-    rows: _Rows,
+    rows: Shown,
     *,
     port: int | None,
     json_: bool,
@@ -299,19 +306,6 @@ def _certify(begun: Audit, file: Path) -> str:
     write_certificate(file, begun)
     say(f"{file}: certificate; anyone can recompute it with: pencil audit --verify {shlex.quote(str(file))}")
     return str(file)
-
-
-def _recalibrate(directory: RunDirectory, begun: Audit) -> dict[str, Any] | None:
-    from pencil.audit import recalibrate_run
-
-    correction = recalibrate_run(directory, begun)
-    if correction is None:
-        say("the answers do not contradict the estimated probabilities; they stay as they are")
-        return None
-    say(
-        "the answers contradict the estimated probabilities; labels, report and review use corrected ones from now on"
-    )
-    return asdict(correction)
 
 
 def _show(run: Path, begun: Audit, done: dict[str, Any], json_: bool) -> None:

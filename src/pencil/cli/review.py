@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from html import escape
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pencil.cli.asking import ask
+from pencil.cli.audit import Shown
 from pencil.cli.options import (
     beside,
     changed_data_option,
@@ -83,6 +85,20 @@ GOALS = (
 )
 @max_false_relabels_option
 @changed_data_option
+@click.option(
+    "--ask",
+    "asks",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Ask about N rows whose answers release most labels, without showing given and suggested label.",
+)
+@click.option(
+    "--csv",
+    "sheet",
+    type=click.Path(path_type=Path),
+    help="With --ask: write the rows to this file to fill in.",
+)
+@click.option("--answers", type=click.Path(path_type=Path), help="Read the answers from the filled-in file.")
 @click.option("--json", "json_", is_flag=True, help="Print address, token and forecast as one line of JSON.")
 def review(
     run: Path,
@@ -100,9 +116,15 @@ def review(
     lease_minutes: float,
     max_false_relabels: float | None,
     changed_data: bool,
+    asks: int | None,
+    sheet: Path | None,
+    answers: Path | None,
     json_: bool,
 ) -> None:
     """Review RUN's labels in a browser, likely errors first.
+
+    --ask 100 asks about a hundred doubtful rows instead. The answers say which suggestions can be trusted, so that
+    many more labels are replaced than were looked at.
 
     Every decision is saved in RUN before the next item is shown. pencil labels includes them, and
     pencil train --trusted RUN trains on them. Ctrl-C stops.
@@ -114,6 +136,23 @@ def review(
     from pencil.run import RunDirectory
 
     _check_used(goal, stop_below, second_opinion=second_opinion, with_sure=with_sure)
+    if asks is not None or answers is not None:
+        others = {"--goal": goal is not None, "--stop-below": stop_below is not None, "--all": with_sure}
+        _check_asked({**others, "--second-opinion": second_opinion, "--allow-remote": allow_remote})
+        ask(
+            run,
+            asks,
+            sheet=sheet,
+            answers=answers,
+            reviewer=reviewer,
+            rows=Shown(changed_data, beside(images, texts)),
+            port=port,
+            max_false_relabels=max_false_relabels,
+            json_=json_,
+        )
+        return
+    if sheet is not None:
+        raise ConfigError("--csv: only with --ask, such as --ask 100 --csv questions.csv")
     check_installed()
     check_host(host, allow_remote=allow_remote)
     shown = beside(images, texts)
@@ -165,6 +204,14 @@ def _check_used(goal: str | None, stop_below: float | None, *, second_opinion: b
         raise ConfigError(
             "--goal duplicates and --all cannot be combined: this goal shows whole groups anyway; leave out --all, or "
             "use another goal"
+        )
+
+
+def _check_asked(others: Mapping[str, bool]) -> None:
+    unused = " and ".join(name for name, is_given in others.items() if is_given)
+    if unused:
+        raise ConfigError(
+            f"--ask and {unused}: --ask chooses rows, order and page itself; leave out {unused}"
         )
 
 

@@ -12,7 +12,6 @@ Only tensors come in and go out; nothing here depends on a run, a method or a ne
 from pencil.estimates.fit import Fitted, fit
 from pencil.estimates.held_out import Calibrated, fit_held_out, left_out_likelihood
 from pencil.estimates.noise import Alarm, Interval, NoiseEstimate
-from pencil.estimates.recalibrate import Curve, Recalibration, fit_curve, recalibrate
 from pencil.estimates.relabel import RelabelCounts
 from pencil.estimates.start import Start, fit_start, prototype_start
 from pencil.estimates.whitening import Passes
@@ -20,19 +19,15 @@ from pencil.estimates.whitening import Passes
 __all__ = [
     "Alarm",
     "Calibrated",
-    "Curve",
     "Fitted",
     "Interval",
     "NoiseEstimate",
     "Passes",
-    "Recalibration",
     "RelabelCounts",
     "Start",
     "fit",
-    "fit_curve",
     "fit_held_out",
     "fit_start",
     "left_out_likelihood",
     "prototype_start",
-    "recalibrate",
 ]

@@ -28,7 +28,7 @@ from pencil.estimates.whitening import Total
 WIDTH = 1.96
 SURE = 0.85
 MODEL_ERROR, MODEL_SHARE = 0.005, 0.03
-AUDIT = "check a hundred random rows: pencil audit RUN --what all --looks 100 --page, then --recalibrate"
+AUDIT = "answer a hundred rows: pencil review RUN --ask 100"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ class Report:
         lines: The metrics of each epoch.
         rule: The verdict rule.
         estimates: The noise of the labels.
-        recalibrated: Whether an audit corrected the probabilities.
         alarms: Reasons not to trust the run or its estimates; those of the estimates first.
         counts: Sums over all rows.
         transition: The estimated transition matrix.
@@ -61,7 +60,6 @@ class Report:
     lines: list[Line]
     rule: VerdictRule
     estimates: Estimates
-    recalibrated: bool
     alarms: list[str]
     counts: LabelCounts
     transition: Transition
@@ -151,7 +149,6 @@ def gather(
         lines=[*lines],
         rule=table.rule,
         estimates=table.estimates,
-        recalibrated=table.recalibration is not None,
         alarms=alarms_of(table.estimates, directory.summary),
         counts=found.counts,
         transition=transition(table.estimates, found.counts),

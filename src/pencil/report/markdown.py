@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pencil.belief import NO_CLASS
 from pencil.report import words
 from pencil.report.contents import Report
 from pencil.report.near import near_words
@@ -13,7 +14,6 @@ from pencil.report.source import Example
 from pencil.report.tables import class_rows, confusions, estimates
 from pencil.report.text import between, percent
 from pencil.results import writing
-from pencil.results.judged import NO_CLASS
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
 MOST_CLASSES, MOST_EXAMPLES = 20, 10

@@ -53,16 +53,7 @@ def _found(report: Report) -> str:
 
 
 def _audited(report: Report) -> list[str]:
-    said = [f"An audit found: {' '.join(report.audit)}"] if report.audit else []
-    if not report.recalibrated:
-        return said
-    share = float(report.counts.bin_sums.sum()) / max(report.counts.rows, 1)
-    return [
-        *said,
-        "An audit contradicted the estimated probabilities, and verdicts use the corrected ones. By these, "
-        f"{percent(share)} of the given labels are wrong. The noise rate, its matrix and the shares by class are "
-        "estimates from before the audit.",
-    ]
+    return [f"An audit found: {' '.join(report.audit)}"] if report.audit else []
 
 
 def _near(report: Report) -> list[str]:
@@ -175,8 +166,8 @@ def advice(report: Report) -> list[Advice]:
 def _alarms(report: Report) -> Advice | None:
     if report.estimates.alarms:
         return Advice(
-            "Do not rely on the probabilities yet. Check a hundred random examples; --recalibrate then corrects them.",
-            f"{_command('audit', report)} --what all --looks 100 --csv sample.csv",
+            "Do not rely on the probabilities yet. Answer a hundred examples, which corrects them.",
+            f"{_command('review', report)} --ask 100",
         )
     others = [
         alarm for alarm in report.summary["alarms"] if alarm["name"] != CHANGES

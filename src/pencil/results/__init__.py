@@ -1,6 +1,5 @@
 """Results of a run: the model, the learned labels with their verdicts and review decisions, and the summary."""
 
-from pencil.results.audited import Audited, read_recalibration, write_audited
 from pencil.results.decisions import Decision, DecisionReader, last_entry, read_decisions, was_reviewed
 from pencil.results.environment import describe_environment
 from pencil.results.estimates import Estimates, read_estimates, write_estimates
@@ -38,7 +37,6 @@ __all__ = [
     "RELABEL",
     "REVIEW",
     "VERDICTS",
-    "Audited",
     "Decided",
     "Decision",
     "DecisionReader",
@@ -66,13 +64,11 @@ __all__ = [
     "read_expert",
     "read_json",
     "read_neighbours",
-    "read_recalibration",
     "save_expert",
     "save_labels",
     "save_model",
     "summarize",
     "was_reviewed",
-    "write_audited",
     "write_estimates",
     "write_labels",
     "write_neighbours",

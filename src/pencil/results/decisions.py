@@ -14,9 +14,10 @@ from pathlib import Path
 
 import torch
 
+from pencil.belief import NO_CLASS
 from pencil.errors import RunError
 from pencil.identity import run_id
-from pencil.results.judged import DECISIONS, DROPPED, NO_CLASS, UNDECIDED, Decided
+from pencil.results.judged import DECISIONS, DROPPED, UNDECIDED, Decided
 from pencil.results.review_file import REVIEW_FILE, check_run, check_schema, restrain, unreadable
 
 SKIPPED, UNDONE = "skipped", "undone"  # entries other than decisions

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
+from pencil.belief.answers import NO_CLASS, Released, informed, others_of
 from pencil.belief.belief import FLOOR, SHARE
 from pencil.estimates import RelabelCounts
 
@@ -30,8 +31,6 @@ UNDECIDED, ACCEPTED, KEPT, CHANGED, DROPPED = range(5)
 DECISIONS = ("", "accepted", "kept", "changed", "dropped")
 Take = Literal["sure", "best"]
 """Which labels to use; see ``Judged.taken``."""
-NO_CLASS = -1
-"""The class number of rows without a class."""
 _VERDICT_OF_DECISION = torch.tensor([KEEP, RELABEL, KEEP, RELABEL, DROP])  # the first entry is unused
 
 
@@ -180,7 +179,7 @@ class Judged:
 def judge(
     distribution: Rows,
     given: Tensor | None,
-    thresholds: Tensor | float,
+    least: Tensor | float,
     *,
     ids: Sequence[str],
     first: int = 0,
@@ -192,7 +191,7 @@ def judge(
     Args:
         distribution: (B, C) the probability that each class is the true one, whole or cut.
         given: (B,) the given class of each row; None for rows without labels.
-        thresholds: The lowest confidence at which a label is replaced: by given class (C,), or for all.
+        least: The lowest confidence at which a label is replaced: of each row (B,), or of all.
         ids: (B,) the id of each row.
         first: The number of the first row.
         trusted: (B,) bool, rows whose given label was verified; None if no row is trusted.
@@ -204,7 +203,7 @@ def judge(
     if decided is not None:
         belief = _certain_where(belief, decided.label)
     best, p_wrong = belief.max(dim=1), 1 - _at(belief, known)
-    verdict = verdicts_of(known, best.indices, best.values, p_wrong, thresholds)
+    verdict = verdicts_of(known, best.indices, best.values, p_wrong, least)
     verdict = torch.where(verified, KEEP, verdict)
     if decided is not None:
         choice = _VERDICT_OF_DECISION[decided.decision]
@@ -239,31 +238,49 @@ def judge_all(
     counts, best = RelabelCounts(_num_classes(distribution), surest), distribution.max(dim=1)
     candidate = best.indices != given
     counts.add(given, best.values, candidate if trusted is None else candidate & ~trusted)
-    return judge(distribution, given, rule.thresholds(counts), ids=ids, trusted=trusted)
+    return judge(distribution, given, rule.thresholds(counts)[given], ids=ids, trusted=trusted)
 
 
 def verdicts_of(
-    given: Tensor, suggested: Tensor, confidence: Tensor, p_wrong: Tensor, thresholds: Tensor | float
+    given: Tensor, suggested: Tensor, confidence: Tensor, p_wrong: Tensor, least: Tensor | float
 ) -> Tensor:
     """Indices into ``VERDICTS`` (B,), before trusted rows and decisions count."""
-    least = thresholds
-    if isinstance(least, Tensor):
-        least = least[given.clamp(0, len(least) - 1)]  # classes that only new data has use the last threshold
     candidate = suggested != given
     doubtful = torch.where(candidate | (p_wrong > 0.5), REVIEW, KEEP)
     return torch.where(candidate & (confidence >= least), RELABEL, doubtful)
 
 
-def runners_up(distribution: Rows, suggested: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the second-largest probability (B,) and its class; ``NO_CLASS`` if it is the rest of a cut row."""
+def runners_up(distribution: Rows, besides: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest probability (B,) of a class besides one (B,), and the class.
+
+    ``NO_CLASS`` if it is the rest of a cut row.
+    """
     if not isinstance(distribution, TopRows):
-        others = distribution.scatter(1, suggested[:, None], -1.0).max(dim=1)
-        return others.values, others.indices
-    kept = distribution.values.masked_fill(distribution.classes == suggested[:, None], -1.0).max(dim=1)
+        return others_of(distribution, besides)
+    kept = distribution.values.masked_fill(distribution.classes == besides[:, None], -1.0).max(dim=1)
     classes = distribution.classes.gather(1, kept.indices[:, None])[:, 0]
     rest = distribution.rest[:, 0]
     is_kept = kept.values > rest
     return torch.where(is_kept, kept.values, rest), torch.where(is_kept, classes, NO_CLASS)
+
+
+def informed_rows(distribution: Rows, given: Tensor, places: Tensor, found: Released) -> Rows:
+    """The distribution (B, C) of rows with given classes (B,), with what answers say at some places (M,)."""
+    given, other = given[places], found.other
+    if not isinstance(distribution, TopRows):
+        parts = informed(distribution[places], given, other, found.chance, found.kept)
+        return distribution.index_copy(0, places, parts)
+    some = distribution[places]
+    whole = torch.cat([some.values.float(), some.rest.float()], 1)
+    at, label = ((some.classes == classes[:, None]).long().argmax(1) for classes in (other, given))
+    label = torch.where(given < 0, given, label)
+    parts = informed(whole, label, at, found.chance, found.kept).to(some.values.dtype)
+    return TopRows(
+        distribution.classes,
+        distribution.values.index_copy(0, places, parts[:, :-1]),
+        distribution.rest.index_copy(0, places, parts[:, -1:]),
+        distribution.num_classes,
+    )
 
 
 def certain(distribution: Rows, places: Tensor, labels: Tensor) -> Rows:

@@ -195,7 +195,7 @@ class LabelErrors:
         return f"{count:,} labels can be replaced, {share}: errors.labels()."
 
     def _next(self) -> str:
-        doubtful = len(self._belief.ranking())
+        doubtful = len(self._belief.ranking.rows)
         if not doubtful:
             return "Look at the rows that are likeliest wrong first: errors.order."
         count = min(LOOKS, len(self))

@@ -15,10 +15,11 @@ from pathlib import Path
 from torch import Tensor
 
 from pencil.algorithm import TopRows
+from pencil.belief import NO_CLASS
 from pencil.escape import spreadsheet_cell, utf8
 from pencil.imports import need
 from pencil.results.files import writing
-from pencil.results.judged import DECISIONS, NO_CLASS, VERDICTS, Judged, Take
+from pencil.results.judged import DECISIONS, VERDICTS, Judged, Take
 from pencil.results.neighbours import NO_GROUP
 
 ENTRIES = 1 << 22  # probabilities written at once

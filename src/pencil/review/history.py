@@ -141,6 +141,10 @@ class History:
         found = self.database.find(query, (round_ or self.queue.round, row))
         return 0 if found is None or found[0] is None else int(found[0])
 
+    def standing(self, row: int) -> Entry | None:
+        """The decision about a row that is in force; None if there is none."""
+        return self._find(f"round = ? AND row = ? AND {IN_FORCE}", self.queue.round, row)
+
     def newest(self, count: int) -> list[Entry]:
         """The newest decisions in force, newest first."""
         return self._all(f"round = ? AND {IN_FORCE} ORDER BY entry DESC LIMIT ?", self.queue.round, count)

@@ -26,8 +26,9 @@ from pencil.results.neighbours import TRAIN
 CLEAN, RELABELLED = "clean", "relabel"
 GOALS = (CLEAN, RELABELLED)
 DUPLICATES = "duplicates"
-DOUBTFUL, ALL = (REVIEW, RELABEL), (REVIEW, RELABEL, KEEP)
-"""The verdicts of the rows in a queue."""
+ALL = (REVIEW, RELABEL, KEEP)
+ASKED = {CLEAN: (REVIEW,), RELABELLED: (REVIEW, RELABEL), DUPLICATES: ALL}
+"""The verdicts of the rows in a queue. Labels that are replaced anyway need no look if given labels are kept."""
 
 WINDOW = 240  # rows are moved within windows of this size only
 STRETCH, FEW = 12, 3  # in 12 rows, at most 3 of the same given and suggested class, if the window has others

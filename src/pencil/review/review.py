@@ -13,6 +13,7 @@ from pencil.results.decisions import FIRST
 from pencil.results.judged import verdict_of
 from pencil.results.review_file import REVIEW_FILE
 from pencil.review.database import Database
+from pencil.review.elsewhere import newest_recorded
 from pencil.review.history import Choice, Entry, History, Who
 from pencil.review.identity import digest_of, identity_of
 from pencil.review.items import (
@@ -26,7 +27,7 @@ from pencil.review.items import (
     looks_until_stop,
 )
 from pencil.review.opinions import SECOND, agreement_of, decided_rows
-from pencil.review.orders import ALL, CLEAN, DOUBTFUL, DUPLICATES, Order, order_by, order_of_groups
+from pencil.review.orders import ALL, ASKED, CLEAN, DUPLICATES, Order, order_by, order_of_groups
 from pencil.review.pictures import open_pictures
 from pencil.review.queue import LEASE_SECONDS, Part, Queue
 from pencil.review.references import reference_rows
@@ -79,12 +80,14 @@ class Review:
         self.directory, self.goal, self.second_opinion = directory, goal, second_opinion
         self._stop_below = stop_below
         self._reading = threading.Lock()
-        self._table = LabelTable.open(directory, max_false_relabels)
+        # Answers to questions change the order; decisions on this page do not, so that it goes on after a restart.
+        self._table = LabelTable.open(directory, max_false_relabels, entry=newest_recorded(directory.path))
         if goal == DUPLICATES:
             _check_compared(directory, self._table)
         self.labels = lru_cache(maxsize=SHOWN_LATELY)(self._read)  # labels of a row
         self._database = Database(directory.path / REVIEW_FILE)
-        round_, self._source = SECOND if second_opinion else FIRST, belief_digest(directory.path)
+        round_ = SECOND if second_opinion else FIRST
+        self._source = f"{belief_digest(directory.path)} {self._table.version}".strip()
         self.identity = identity_of(directory, round_, self._source, *self.class_names)
         self._queue = Queue(self._database, lease_seconds=lease_seconds, round=round_)
         self._history = History(self._database, self._queue)
@@ -115,10 +118,10 @@ class Review:
             newest = self._database.find("SELECT MAX(entry) FROM history WHERE round = ?", (FIRST,))
             return {SECOND: Part(str(newest), partial(decided_rows, self._database))}
         name = f"{self.goal}, all rows" if with_sure else self.goal
-        return {name: Part(self._source, partial(self._order, ALL if with_sure else DOUBTFUL))}
+        return {name: Part(self._source, partial(self._order, ALL if with_sure else ASKED[self.goal]))}
 
     def _order(self, verdicts: Sequence[int]) -> Order:
-        """The rows by their probabilities without decisions, so that decisions do not change the order."""
+        """The rows, decided ones too, by what is known without the decisions on this page."""
         if self.goal == DUPLICATES and self._table.near is not None:
             return order_of_groups(self._table.chunks(decided=False), self._table.near)
         return order_by(self.goal, self._table.chunks(decided=False), verdicts)
@@ -241,7 +244,7 @@ class Review:
         return reference_rows(self._table.chunks(decided=False))
 
     def _read(self, row: int) -> Labels:
-        return labels_of(self._table.undecided(row))
+        return labels_of(self._table.row(row))
 
     def describe(self, made: Entry) -> Answer:
         """Convert an entry to plain values."""

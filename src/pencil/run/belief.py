@@ -43,7 +43,7 @@ def _found(training: Training, features: Tensor, given: Tensor, sure: Tensor) ->
     if runtime.is_main:
         with torch.no_grad():
             belief = believe(features, given, classes, sure)
-        posterior, checks = belief.stated, belief.checks
+        posterior, checks = belief.posterior, belief.checks
         flags = torch.tensor([checks.known, checks.identified, checks.many_rows, checks.blind]).float()
     return runtime.total(posterior), runtime.total(flags)
 

@@ -15,7 +15,7 @@ model.safetensors   the weights of the trained network; model.json describes how
 neighbours.json     near-identical rows and outliers: how many; neighbours.safetensors which
 summary.json        the result, written last
 review.sqlite       review decisions, if pencil review was used
-audit.jsonl         the draws and answers of pencil audit; audit.json the correction that follows from them
+audit.jsonl         the draws and answers of pencil audit; asked.jsonl those of pencil review --ask
 
 docs/format.md describes them, and what each holds about the run it belongs to.
 """

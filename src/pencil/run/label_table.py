@@ -1,8 +1,12 @@
-"""The labels of a finished run by row: calibrated probabilities with their verdicts, and what the method learned."""
+"""The labels of a finished run by row: calibrated probabilities with their verdicts, and what the method learned.
+
+What people decided about some rows also says how far to trust the suggestions of the others. So the table is one after
+so many entries of the review's history: the newest by default, 0 for what the run itself believes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +16,12 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows, as_distribution
+from pencil.belief import NO_CLASS, Checks, NoiseSums, Ranking, Released, released
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.engine import LabelLearner, fitting_method
-from pencil.estimates import Recalibration, RelabelCounts
+from pencil.estimates import RelabelCounts
+from pencil.estimates.relabel import NEVER
 from pencil.methods import Method
 from pencil.results import (
     POSTERIOR,
@@ -28,17 +34,18 @@ from pencil.results import (
     VerdictRule,
     damaged,
     judge,
+    last_entry,
     read_card,
+    read_decisions,
     read_estimates,
     read_neighbours,
-    read_recalibration,
     was_reviewed,
 )
 from pencil.results.estimates import ESTIMATES
+from pencil.results.judged import informed_rows, runners_up
 from pencil.results.neighbours import TRAIN
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
-from pencil.run.posterior import kept_rows
 from pencil.stores import DenseStore, StoreChoice, rows_at_once
 
 ROUNDING = 1e-3  # tolerance for rows in half precision
@@ -56,9 +63,9 @@ class LabelTable:
         width: The number of values of a whole row.
         posterior: The calibrated probabilities on disk.
         posterior_choice: The store that they were kept in.
-        estimates: The noise of the labels.
+        stored: The noise of the labels before people decided anything.
         rule: The verdict rule.
-        recalibration: The correction of the probabilities by an audit; None without one.
+        entry: The last entry of the review's history that counts; 0 for none.
         near: Near-identical rows and outliers; None if the run did not look for them.
     """
 
@@ -69,21 +76,21 @@ class LabelTable:
     width: int
     posterior: SavedLabels
     posterior_choice: StoreChoice
-    estimates: Estimates
+    stored: Estimates
     rule: VerdictRule
-    recalibration: Recalibration | None = None
+    entry: int = 0
     near: NearRows | None = None
 
     @classmethod
     def open(
-        cls, directory: RunDirectory, max_false_relabels: float | None = None, *, recalibrated: bool = True
+        cls, directory: RunDirectory, max_false_relabels: float | None = None, *, entry: int | None = None
     ) -> LabelTable:
         """Open the table of a finished run.
 
         Args:
             directory: The run.
             max_false_relabels: Replaces the share of the run's verdict rule.
-            recalibrated: Whether to correct the probabilities with the run's audit, if it has one.
+            entry: The last entry of the review's history that counts; None for all, 0 for none.
         """
         directory.require_finished()
         names, config = read_card(directory.path).class_names, directory.config
@@ -98,32 +105,32 @@ class LabelTable:
         rule = config.verdict
         if max_false_relabels is not None:
             rule = replace(rule, max_false_relabels=max_false_relabels)
-        correction = read_recalibration(directory.path) if recalibrated else None
+        if entry is None:
+            entry = last_entry(directory.path) if was_reviewed(directory.path) else 0
         near = read_neighbours(directory.path, saved.num_rows)
-        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule, correction, near)
+        return cls(names, saved, choice, method, width, posterior, kept, estimates, rule, entry, near)
 
     def __len__(self) -> int:
         return self.saved.num_rows
 
-    def chunks(
-        self, *, decided: bool = True, entry: int | None = None, learned: bool = False
-    ) -> Iterator[Judged]:
+    def chunks(self, *, decided: bool = True, learned: bool = False) -> Iterator[Judged]:
         """Yield all rows in order, in chunks of limited size.
 
-        With ``decided``, review decisions replace learned labels, up to an entry of the history. With ``learned``, rows
-        also have the class that the method learned.
+        With ``decided``, decided rows are as people said. With ``learned``, rows also have the class that the method
+        learned.
         """
         folder, names = self.saved.folder.parent, self.class_names
-        decisions = DecisionReader(folder, len(names), entry) if decided and was_reviewed(folder) else None
+        reads = decided and was_reviewed(folder)
+        decisions = DecisionReader(folder, len(names), self.entry) if reads else None
         for saved in self._saved_chunks():
             judged = self._judged(saved, None if decisions is None else decisions.take(saved.ids))
             yield replace(judged, best=self._learned(judged)) if learned else judged
         if decisions is not None:
             decisions.finish()
 
-    def undecided(self, row: int) -> Judged:
-        """One row without review decisions."""
-        return self._judged(self.posterior.rows(row, row + 1), None)
+    def row(self, number: int) -> Judged:
+        """One row, without the decision about it."""
+        return self._judged(self.posterior.rows(number, number + 1), None)
 
     def learned_chunks(self) -> Iterator[Judged]:
         """Yield all rows in order with y^d, the labels that the method learned, in place of the posterior.
@@ -143,10 +150,41 @@ class LabelTable:
             )
 
     @cached_property
+    def estimates(self) -> Estimates:
+        """The noise of the labels by all that is known; reads all rows once if people decided about some."""
+        if not self.answers:
+            return self.stored
+        sums = NoiseSums(len(self.class_names))
+        for judged in self.chunks():
+            sums.add(judged.distribution, judged.given)
+        surest = self.stored.surest if self._released is None else 1.0
+        noise = sums.noise(Checks(known=True, identified=surest > 0, many_rows=True))
+        alarms = tuple(self.stored.alarms) if self._released is None else ()
+        found = replace(noise, alarms=alarms, surest=surest)
+        return Estimates.of(found, self.stored.source, self.stored.store)
+
+    @property
+    def version(self) -> str:
+        """Another text for another entry, if decisions change what is said about other rows."""
+        return "" if self._released is None else str(self.entry)
+
+    @cached_property
+    def answers(self) -> dict[int, int]:
+        """What people decided a row is, by its number; ``NO_CLASS`` for a dropped one."""
+        folder, names = self.saved.folder.parent, self.class_names
+        made = read_decisions(folder, self.entry, num_classes=len(names)) if self.entry else ()
+        return {each.row: NO_CLASS if each.label is None else each.label for each in made}
+
+    def ask(self, number: int) -> list[int]:
+        """Rows whose answers release most; see ``Belief.ask``. Reads all rows once."""
+        ranking, _ = self._ranking
+        rows: list[int] = ranking.spread(number, torch.tensor(list(self.answers), dtype=torch.long)).tolist()
+        return rows
+
+    @cached_property
     def thresholds(self) -> Tensor:
         """The lowest confidence (C,) at which a label of each given class is replaced; reads all rows once."""
-        surest = self.estimates.surest if self.recalibration is None else 1.0
-        counts = RelabelCounts(len(self.class_names), surest)
+        counts = RelabelCounts(len(self.class_names), self.stored.surest)
         for saved in self._saved_chunks():
             given, best = saved.given.hard, self._posterior(saved).max(dim=1)
             candidate = best.indices != given
@@ -155,11 +193,33 @@ class LabelTable:
             counts.add(given, best.values, candidate)
         return self.rule.thresholds(counts)
 
+    @cached_property
+    def _ranking(self) -> tuple[Ranking, Tensor]:
+        """The rows whose label may be replaced, and the given classes of the answered rows (A,)."""
+        parts, given, rows = [], [], torch.tensor(list(self.answers), dtype=torch.long)
+        for saved in self._saved_chunks():
+            hard = saved.given.hard
+            stated, other = runners_up(self._posterior(saved), hard)
+            if saved.given.trusted is not None:
+                stated = stated.masked_fill(saved.given.trusted, 0.0)
+            parts.append(Ranking.of(torch.arange(len(hard)) + saved.first, other, stated.float()))
+            mine = rows[(rows >= saved.first) & (rows < saved.first + len(hard))]
+            given.append(hard[mine - saved.first])
+        whole = (torch.cat(each) for each in zip(*parts, strict=True))
+        return Ranking.of(*whole), torch.cat(given)
+
+    @cached_property
+    def _released(self) -> Released | None:
+        """What decisions say about the other rows."""
+        if not self.answers:
+            return None
+        ranking, given = self._ranking
+        return released(ranking, given, self.answers, self.rule.max_false_relabels)
+
     @property
     def described_rule(self) -> dict[str, Any]:
         """The settings that the verdicts depend on, as plain values."""
-        correction = None if self.recalibration is None else asdict(self.recalibration)
-        return {**asdict(self.rule), "recalibration": correction}
+        return asdict(self.rule)
 
     def _saved_chunks(self) -> Iterator[SavedRows]:
         row_width = self.posterior_choice.make(0, len(self.class_names)).row_width
@@ -168,10 +228,11 @@ class LabelTable:
     def _judged(self, saved: SavedRows, decided: Decided | None) -> Judged:
         given, near = saved.given, self.near
         rows = slice(saved.first, saved.first + len(saved.ids))
+        posterior, least = self._by_decisions(saved)
         judged = judge(
-            self._posterior(saved),
+            posterior,
             given.hard,
-            self.thresholds,
+            least,
             ids=saved.ids,
             first=saved.first,
             trusted=given.trusted,
@@ -181,21 +242,19 @@ class LabelTable:
             return judged
         return replace(judged, group=near.groups[TRAIN][rows], outlier=near.outlier[rows])
 
+    def _by_decisions(self, saved: SavedRows) -> tuple[Rows, Tensor]:
+        """The probabilities, and the lowest confidence (B,) at which a label is replaced, with what decisions say."""
+        posterior, least = self._posterior(saved), self.thresholds[saved.given.hard]
+        if self._released is None:
+            return posterior, least
+        places, found = self._released.within(saved.first, len(saved.ids))
+        allowed = torch.where(found.chosen, 0.0, NEVER)
+        least = torch.full_like(least, NEVER).index_copy(0, places, allowed)
+        return informed_rows(posterior, saved.given.hard, places, found), least
+
     def _posterior(self, saved: SavedRows) -> Rows:
         rows = _gathered(self.posterior_choice, saved, len(self.class_names))
-        rows = self._checked(rows, saved, self.posterior.folder)
-        return rows if self.recalibration is None else self._corrected(rows, saved.given.hard)
-
-    def _corrected(self, rows: Rows, given: Tensor) -> Rows:
-        """The rows as the audit corrects them; cut rows are made whole a few at a time, and cut again."""
-        assert self.recalibration is not None
-        if not isinstance(rows, TopRows):
-            return self.recalibration(rows, given)
-        parts = []
-        for places in torch.arange(len(rows)).split(rows_at_once(rows.num_classes)):
-            whole = self.recalibration(rows[places].dense(), given[places])
-            parts.append(kept_rows(whole, given[places], self.posterior_choice))
-        return _joined(parts, rows.num_classes)
+        return self._checked(rows, saved, self.posterior.folder)
 
     def _learned(self, judged: Judged) -> Tensor:
         """(B,) the likeliest class of y^d; the suggestion where people decided, or where no labels are learned."""
@@ -227,14 +286,6 @@ def _gathered(choice: StoreChoice, saved: SavedRows, width: int) -> Rows:
     for key, value in store.state().items():
         value.copy_(saved.rows[key])
     return store.gather(torch.arange(len(saved.ids)))
-
-
-def _joined(parts: Sequence[Rows], num_classes: int) -> TopRows:
-    cut = [part for part in parts if isinstance(part, TopRows)]
-    classes, values, rest = (
-        torch.cat([getattr(part, name) for part in cut]) for name in ("classes", "values", "rest")
-    )
-    return TopRows(classes, values, rest, num_classes)
 
 
 def _kept_store(directory: RunDirectory, estimates: Estimates) -> StoreChoice:

@@ -9,7 +9,6 @@ from typing import Any
 from pencil.durable import write_text
 from pencil.identity import run_id, seal_of, sealed_json
 from pencil.results import POSTERIOR, last_entry, was_reviewed
-from pencil.results.audited import AUDITED
 from pencil.results.estimates import ESTIMATES
 from pencil.run.directory import RunDirectory
 
@@ -29,7 +28,7 @@ def source_of(directory: RunDirectory) -> dict[str, Any]:
 def belief_digest(folder: Path) -> str:
     """A digest of a run's probabilities, from the seals of their files; of one without seals, from its estimates."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in (folder / ESTIMATES, folder / AUDITED, *sorted((folder / POSTERIOR).glob("*.safetensors"))):
+    for part in (folder / ESTIMATES, *sorted((folder / POSTERIOR).glob("*.safetensors"))):
         seal = seal_of(part) if part.is_file() else None
         small = part.is_file() and part.suffix == ".json"
         digest.update(seal.checksum.encode() if seal is not None else part.read_bytes() if small else b"")

@@ -111,8 +111,8 @@ def judged_labels(
     Review decisions, up to ``entry``, replace estimated labels. ``max_false_relabels`` replaces the share of the run's
     verdict rule. With ``learned``, rows also have the class that the method learned.
     """
-    table = LabelTable.open(directory, max_false_relabels)
-    return table.chunks(entry=entry, learned=learned), table.class_names
+    table = LabelTable.open(directory, max_false_relabels, entry=entry)
+    return table.chunks(learned=learned), table.class_names
 
 
 def labels_since(

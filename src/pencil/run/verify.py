@@ -78,13 +78,13 @@ def _check_format(folder: Path) -> None:
 
 def _check_rows(directory: RunDirectory) -> None:
     """Labels and posterior are about the same rows, whose probabilities are some."""
-    table = LabelTable.open(directory)
+    table = LabelTable.open(directory, entry=0)
     size = rows_at_once(len(table.class_names))
     for labels, posterior in zip(table.saved.chunks(size), table.posterior.chunks(size), strict=True):
         same = labels.ids == posterior.ids and torch.equal(labels.given.values, posterior.given.values)
         if not same:
             raise RunError(f"{directory.path / POSTERIOR}: is about other rows than labels; restore both")
-    for judged in table.chunks(decided=False):
+    for judged in table.chunks():
         belief = judged.distribution
         total = belief.sum(dim=1) if isinstance(belief, torch.Tensor) else belief.dense().sum(dim=1)
         if not is_belief(belief) or bool(((total - 1).abs() > SUM).any()):
