@@ -70,6 +70,16 @@ def test_soft_labels_become_certain_and_trusted_ones_stay_trusted():
     assert given.values[2].tolist() == [0.25] * 4
 
 
+def test_the_label_before_is_known_of_rows_that_were_not_trusted():
+    given = GivenLabels.of([0, 1, 2, 3], 4, torch.tensor([True, False, False, False]))
+    sure = locked(given, torch.tensor([0, 2]), torch.tensor([1, 3]))
+    assert sure.before.tolist() == [-1, -1, 2, -1]
+    assert sure.doubted.tolist() == [1, 1, 2, 3]
+    assert sure.verified.tolist() == [True, False, False, False]
+    again = locked(sure, torch.tensor([2]), torch.tensor([0])).subset(torch.tensor([2, 1]))
+    assert (again.hard.tolist(), again.before.tolist()) == ([0, 1], [2, -1])
+
+
 @pytest.mark.parametrize(
     ("header", "rows", "message"),
     [

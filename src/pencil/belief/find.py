@@ -31,7 +31,9 @@ FEWEST_COMPARED = 2
 _LIKELY_STEPS, _LIKELY_ROWS = 30, 300
 
 
-def believe(features: Tensor, given: Tensor, classes: int, sure: Tensor | None = None) -> Belief:
+def believe(
+    features: Tensor, given: Tensor, classes: int, sure: Tensor | None = None, before: Tensor | None = None
+) -> Belief:
     """Find the belief about all rows from their features.
 
     Args:
@@ -39,10 +41,12 @@ def believe(features: Tensor, given: Tensor, classes: int, sure: Tensor | None =
         given: (N,) given classes; −1 for a row without a label.
         classes: C.
         sure: (N,) bool, rows whose given class was verified.
+        before: (N,) the classes of verified rows before people said what they are, which tells about other rows; −1
+            where that is not known. None for nowhere.
     """
     verified = torch.zeros(len(given), dtype=torch.bool) if sure is None else sure
     rows = _rows(features, given, verified, classes)
-    return _belief(rows, rounds_of(rows), mixes=2 < classes <= FULL_CLASSES)
+    return _belief(rows, rounds_of(rows), mixes=2 < classes <= FULL_CLASSES, before=before)
 
 
 def believe_probabilities(probabilities: Tensor, given: Tensor, sure: Tensor | None = None) -> Belief:
@@ -55,19 +59,26 @@ def believe_probabilities(probabilities: Tensor, given: Tensor, sure: Tensor | N
     return _belief(rows, Reading.of(model, held, [], rows), mixes=False)
 
 
-def _belief(rows: BeliefRows, best: Reading, *, mixes: bool) -> Belief:
-    checks, said, model, given = tested(rows, best), Said.of(best.held, rows), best.model, rows.given
+def _belief(rows: BeliefRows, best: Reading, *, mixes: bool, before: Tensor | None = None) -> Belief:
+    """What follows from the best reading; rows that people answered are read as if nobody had."""
+    checks, model = tested(rows, best), best.model
+    answered = torch.zeros_like(rows.sure) if before is None else rows.sure & (before >= 0)
+    given = rows.given if before is None else torch.where(answered, before, rows.given)
+    known = rows.sure & ~answered
+    said = Said.of(best.held, rows)._replace(given=given, sure=known)
     log_f, posterior = model.log_f(said.phi), model.posterior(said)
     likeliest = posterior[:, :-1].argmax(1)
     if mixes and checks.passed:
-        log_f, posterior, likeliest = _mixed(rows, best, log_f, posterior)
+        log_f, posterior, likeliest = _mixed(rows, best, said, log_f, posterior)
     posterior = _without_features(posterior, rows)
-    posterior[rows.sure] = torch.nn.functional.one_hot(given[rows.sure], posterior.shape[1]).float()
-    likeliest = torch.where(rows.sure, given, likeliest)
+    posterior[known] = torch.nn.functional.one_hot(given[known], posterior.shape[1]).float()
+    likeliest = torch.where(rows.sure, rows.given, likeliest)
     stated = doubted(posterior, given, doubt_of(log_f))
     chosen = (surely(stated, given) & checks.passed).nonzero()[:, 0]
     blind = are_blind(log_f, given, posterior[:, :-1].argmax(1), chosen)
-    return Belief(given, stated, likeliest, replace(checks, blind=blind))
+    places = answered.nonzero()[:, 0]
+    answers = dict(zip(places.tolist(), rows.given[places].tolist(), strict=True))
+    return Belief(given, stated, likeliest, replace(checks, blind=blind), answers)
 
 
 def _without_features(posterior: Tensor, rows: BeliefRows) -> Tensor:
@@ -103,15 +114,17 @@ def _likely(rows: BeliefRows) -> float:
 
 
 def _mixed(
-    rows: BeliefRows, best: Reading, log_f: Tensor, posterior: Tensor
+    rows: BeliefRows, best: Reading, said: Said, log_f: Tensor, posterior: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """With a part of the second read-out: log f (N, C), the posterior (N, C + 1), the likeliest class (N,)."""
-    said, model, classes = Said.of(best.held, rows), best.model, rows.classes
+    model, classes = best.model, rows.classes
     parts = (best.held if best.held.parts else held_out(rows, best.labels, whole=True)).parts
-    second = linear_read_out(rows, [model.posterior(said._replace(phi=part))[:, :classes] for part in parts])
+    targets = [model.posterior(Said.of(best.held, rows, part))[:, :classes] for part in parts]
+    second = linear_read_out(rows, targets)
     mixed = ((1 - MIXED) * log_f.exp() + MIXED * second).clamp_min(1e-9).log()
     both, none = model.joint(mixed, said)
-    gain, error = mean_and_error(torch.logaddexp(both.logsumexp(1), none) - best.likelihood, rows.weight)
+    free = rows.weight.masked_fill(rows.sure, 0.0)
+    gain, error = mean_and_error(torch.logaddexp(both.logsumexp(1), none) - best.likelihood, free)
     if gain < -max(REJECTED_ERRORS * error, REJECTED_NATS):
         return log_f, posterior, posterior[:, :-1].argmax(1)
     second = torch.cat([second * (1 - posterior[:, classes:]), posterior[:, classes:]], 1)

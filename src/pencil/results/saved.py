@@ -1,8 +1,8 @@
 """Learned labels on disk. Each rank writes its own files, and readers load them a range of rows at a time.
 
 A part is a safetensors file of at most ``PIECE`` rows of one rank, in ascending order: ``row`` indices, ``given``
-labels, ``trusted`` if some labels are, ``content`` keys if they are known, the learned ``rows/...`` in the store's
-format, and the rows' ids as text. Parts are sealed (``pencil.identity``).
+labels, ``trusted`` and the labels ``before`` if some are, ``content`` keys if they are known, the learned ``rows/...``
+in the store's format, and the rows' ids as text. Parts are sealed (``pencil.identity``).
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def _part(
     part = {"row": indices[order], "given": mine.values}
     if mine.trusted is not None:
         part["trusted"] = mine.trusted
+    if mine.before is not None:
+        part["before"] = mine.before
     part |= {f"rows/{name}": value[order] for name, value in rows.items()}
     part["ids"] = torch.frombuffer(bytearray(b"".join(texts) or b"\0"), dtype=torch.uint8)
     part["id_ends"] = torch.tensor([len(text) for text in texts]).cumsum(0)
@@ -121,6 +123,11 @@ class SavedLabels:
         if not self.num_rows:
             raise damaged(self.folder, "no labels found")
 
+    @property
+    def has_before(self) -> bool:
+        """Whether people said what some rows are before the run."""
+        return any("before" in part._names for part in self._parts)
+
     def chunks(self, size: int) -> Iterator[SavedRows]:
         """Yield all rows in order, ``size`` at a time."""
         for first in range(0, self.num_rows, size):
@@ -140,7 +147,7 @@ class SavedLabels:
         ids = [text for piece in pieces for text in _texts(piece)]
         return SavedRows(
             first,
-            GivenLabels(whole["given"], self._num_classes, whole.get("trusted")),
+            GivenLabels(whole["given"], self._num_classes, whole.get("trusted"), whole.get("before")),
             {name.removeprefix("rows/"): value for name, value in whole.items() if name.startswith("rows/")},
             [ids[index] for index in order.tolist()],
             whole.get("content"),
@@ -174,7 +181,7 @@ class _Part:
         rows = forms["row"].shape[0] if "row" in forms and forms["row"].shape else 0
         wanted = {"row": _LONG, "id_ends": _LONG, "ids": _BYTES, "given": self._given(forms.get("given"))}
         wanted |= {"trusted": _FLAGS} if "trusted" in forms else {}
-        wanted |= {"content": _LONG} if "content" in forms else {}
+        wanted |= {name: _LONG for name in ("content", "before") if name in forms}
         wanted |= {f"rows/{name}": value for name, value in (self.expected or {}).items()}
         for name, like in wanted.items():
             shape = (rows if name != "ids" else None, *like.shape[1:])
@@ -201,6 +208,8 @@ class _Part:
         wanted = dict.fromkeys(self._names, slice(*span)) | {"ids": slice(begin, int(ends[span[1] - 1]))}
         piece = self._read(wanted, self._whole)
         self._check_given(piece["given"])
+        if not bool((piece.get("before", _LONG) < self.num_classes).all()):
+            raise self._damaged(f"classes before must be below {self.num_classes}")
         yield piece | {"id_ends": ends[slice(*span)] - begin}
 
     @cached_property
@@ -212,7 +221,7 @@ class _Part:
     @property
     def _names(self) -> list[str]:
         """The requested tensors that have one entry per row."""
-        own = ("row", "given", "trusted", "content")
+        own = ("row", "given", "trusted", "before", "content")
         kept = None if self.expected is None else {f"rows/{name}" for name in self.expected}
         return [
             name

@@ -12,6 +12,7 @@ from pencil.belief import Checks, believe, noise_of
 from pencil.engine import Training
 from pencil.estimates import NoiseEstimate
 from pencil.run.passes import passes_over_inputs
+from pencil.stores.given import UNKNOWN
 
 MOST_NUMBERS = 100_000_000
 """Features and probabilities of all rows that are gathered; with more of them, passes over the rows are made."""
@@ -29,20 +30,31 @@ def believed(training: Training) -> tuple[Tensor, NoiseEstimate]:
     for places, some in passes_over_inputs(job)():
         features[job.indices[places]] = some.float()
     features = job.runtime.total(features)
-    labels = _of_all(training, given.hard)
+    labels, before = _of_all(training, given.hard), _of_all(training, given.doubted)
     sure = torch.zeros_like(given.hard) if given.trusted is None else given.trusted.long()
-    posterior, flags = _found(training, features, labels, _of_all(training, sure).bool())
-    noise = noise_of(posterior, labels, Checks(*(bool(flag) for flag in flags)))
+    answered = torch.zeros_like(sure) if given.before is None else (given.before != UNKNOWN).long()
+    before = torch.where(_of_all(training, answered).bool(), before, UNKNOWN)
+    posterior, flags = _found(training, features, labels, _of_all(training, sure).bool(), before)
+    noise = noise_of(_with(posterior, before, labels), labels, Checks(*(bool(flag) for flag in flags)))
     return posterior[job.indices, :-1], noise
 
 
-def _found(training: Training, features: Tensor, given: Tensor, sure: Tensor) -> tuple[Tensor, Tensor]:
+def _with(posterior: Tensor, before: Tensor, labels: Tensor) -> Tensor:
+    """The posterior (N, C + 1) with what people said about the rows that had another label before."""
+    places = (before != UNKNOWN).nonzero()[:, 0]
+    said = torch.nn.functional.one_hot(labels[places], posterior.shape[1]).to(posterior.dtype)
+    return posterior.index_copy(0, places, said)
+
+
+def _found(
+    training: Training, features: Tensor, given: Tensor, sure: Tensor, before: Tensor
+) -> tuple[Tensor, Tensor]:
     """The posterior (N, C + 1) and the results of the checks, which the main rank finds for all."""
     classes, runtime = training.learner.num_classes, training.runtime
     posterior, flags = torch.zeros(len(given), classes + 1), torch.zeros(4)
     if runtime.is_main:
         with torch.no_grad():
-            belief = believe(features, given, classes, sure)
+            belief = believe(features, given, classes, sure, before)
         posterior, checks = belief.posterior, belief.checks
         flags = torch.tensor([checks.known, checks.identified, checks.many_rows, checks.blind]).float()
     return runtime.total(posterior), runtime.total(flags)

@@ -108,8 +108,9 @@ class Estimation:
             (folder / ESTIMATES).unlink(missing_ok=True)
             shutil.rmtree(folder / POSTERIOR, ignore_errors=True)  # files of another number of ranks
         job.runtime.barrier()
-        rows, mine = found.rows.state(), job.train
-        save_labels(folder, job.indices, mine.labels, rows, mine.ids, job.runtime.rank, name=POSTERIOR)
+        rows, ids, given = found.rows.state(), job.train.ids, job.train.labels
+        given = given if found.reads_before else replace(given, before=None)
+        save_labels(folder, job.indices, given, rows, ids, job.runtime.rank, name=POSTERIOR)
         job.runtime.barrier()
         if job.runtime.is_main:
             alarms = (*found.noise.alarms, *([LATE] if found.source == "last epoch" else []))

@@ -47,6 +47,7 @@ from pencil.results.neighbours import TRAIN
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
 from pencil.stores import DenseStore, StoreChoice, rows_at_once
+from pencil.stores.given import UNKNOWN
 
 ROUNDING = 1e-3  # tolerance for rows in half precision
 
@@ -170,10 +171,15 @@ class LabelTable:
 
     @cached_property
     def answers(self) -> dict[int, int]:
-        """What people decided a row is, by its number; ``NO_CLASS`` for a dropped one."""
-        folder, names = self.saved.folder.parent, self.class_names
+        """What people said a row is, by its number, before the run or by decisions; ``NO_CLASS`` for a dropped one."""
+        folder, names, found = self.saved.folder.parent, self.class_names, dict[int, int]()
+        for saved in self._saved_chunks() if self.posterior.has_before else ():
+            if (before := saved.given.before) is not None:
+                places = (before != UNKNOWN).nonzero()[:, 0]
+                rows = (places + saved.first).tolist()
+                found |= dict(zip(rows, saved.given.hard[places].tolist(), strict=True))
         made = read_decisions(folder, self.entry, num_classes=len(names)) if self.entry else ()
-        return {each.row: NO_CLASS if each.label is None else each.label for each in made}
+        return found | {each.row: NO_CLASS if each.label is None else each.label for each in made}
 
     def ask(self, number: int) -> list[int]:
         """Rows whose answers release most; see ``Belief.ask``. Reads all rows once."""
@@ -198,10 +204,9 @@ class LabelTable:
         """The rows whose label may be replaced, and the given classes of the answered rows (A,)."""
         parts, given, rows = [], [], torch.tensor(list(self.answers), dtype=torch.long)
         for saved in self._saved_chunks():
-            hard = saved.given.hard
+            hard = saved.given.doubted
             stated, other = runners_up(self._posterior(saved), hard)
-            if saved.given.trusted is not None:
-                stated = stated.masked_fill(saved.given.trusted, 0.0)
+            stated = stated.masked_fill(saved.given.verified, 0.0)
             parts.append(Ranking.of(torch.arange(len(hard)) + saved.first, other, stated.float()))
             mine = rows[(rows >= saved.first) & (rows < saved.first + len(hard))]
             given.append(hard[mine - saved.first])
@@ -250,7 +255,7 @@ class LabelTable:
         places, found = self._released.within(saved.first, len(saved.ids))
         allowed = torch.where(found.chosen, 0.0, NEVER)
         least = torch.full_like(least, NEVER).index_copy(0, places, allowed)
-        return informed_rows(posterior, saved.given.hard, places, found), least
+        return informed_rows(posterior, saved.given.doubted, places, found), least
 
     def _posterior(self, saved: SavedRows) -> Rows:
         rows = _gathered(self.posterior_choice, saved, len(self.class_names))

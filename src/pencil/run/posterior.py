@@ -47,12 +47,14 @@ class Posterior:
         choice: The kind of store.
         noise: The noise of all rows, equal on all ranks.
         source: What the features were.
+        reads_before: Whether trusted rows have the probabilities of before people said what they are.
     """
 
     rows: RowStore[Tensor] | RowStore[TopRows]
     choice: StoreChoice
     noise: NoiseEstimate
     source: Source
+    reads_before: bool = False
 
 
 class PosteriorOfTraining:
@@ -144,7 +146,7 @@ def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | 
     rows = choice.make(len(hard), classes, folder)
     for part in torch.arange(len(hard)).split(rows_at_once(classes)):
         rows.scatter(part, kept_rows(found[part], hard[part], choice))  # type: ignore[arg-type]  # of its kind
-    return Posterior(rows, choice, noise, "inputs")
+    return Posterior(rows, choice, noise, "inputs", reads_before=True)
 
 
 def posterior_of_network(

@@ -27,6 +27,7 @@ from pencil.results import SavedLabels, last_entry, read_card, read_decisions, w
 from pencil.results.decisions import reading
 from pencil.results.files import check_whole, damaged, read_json, write_record
 from pencil.stores import GivenLabels, rows_at_once
+from pencil.stores.given import UNKNOWN
 
 TRUSTED = "trusted.json"
 DATA = "data.json"
@@ -103,8 +104,11 @@ def locked(given: GivenLabels, indices: Tensor, labels: Tensor) -> GivenLabels:
         labels if values.dim() == 1 else torch.nn.functional.one_hot(labels, values.shape[1]).to(values.dtype)
     )
     trusted = torch.zeros(len(given), dtype=torch.bool) if given.trusted is None else given.trusted.clone()
+    free = indices[~trusted[indices]]
+    before = torch.full((len(given),), UNKNOWN) if given.before is None else given.before.clone()
+    before[free] = given.hard[free]
     trusted[indices] = True
-    return GivenLabels(values, given.num_classes, trusted)
+    return GivenLabels(values, given.num_classes, trusted, before)
 
 
 def _places(train: Examples, keys: Tensor | None, found: Verified, trusted: TrustedLabels) -> Tensor:

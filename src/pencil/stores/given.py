@@ -22,6 +22,9 @@ SPARE_CLASSES = 1000
 """How many more classes than rows class numbers may ask for: a larger one is an id, or a slip."""
 
 
+UNKNOWN = -1
+
+
 @dataclass(frozen=True, eq=False)
 class GivenLabels:
     """ŷ for every row.
@@ -30,11 +33,14 @@ class GivenLabels:
         values: Class indices (N,) int64, or distributions (N, C) float32.
         num_classes: C.
         trusted: (N,) bool, rows whose given label is known to be right and never moves; None for none.
+        before: (N,) int64, the class that a trusted row had been given before people said what it is; ``UNKNOWN`` where
+            there was none. None if all are unknown.
     """
 
     values: Tensor
     num_classes: int
     trusted: Tensor | None = None
+    before: Tensor | None = None
 
     @classmethod
     def of(cls, labels: Labels, num_classes: int | None = None, trusted: Flags | None = None) -> GivenLabels:
@@ -68,7 +74,21 @@ class GivenLabels:
     def subset(self, indices: Tensor) -> GivenLabels:
         """The labels at these indices, renumbered from 0 in this order."""
         trusted = None if self.trusted is None else self.trusted[indices]
-        return GivenLabels(self.values[indices], self.num_classes, trusted)
+        before = None if self.before is None else self.before[indices]
+        return GivenLabels(self.values[indices], self.num_classes, trusted, before)
+
+    @property
+    def verified(self) -> Tensor:
+        """(N,) bool, trusted rows of which nothing is known about the label before."""
+        sure = ~self.unverified
+        return sure if self.before is None else sure & (self.before == UNKNOWN)
+
+    @property
+    def doubted(self) -> Tensor:
+        """(N,) int64: the class as it was given, before people said what a row is."""
+        return (
+            self.hard if self.before is None else torch.where(self.before == UNKNOWN, self.hard, self.before)
+        )
 
     def _check(self) -> None:
         if self.values.dim() == 2 and self.values.shape[1] != self.num_classes:
