@@ -100,6 +100,12 @@ def test_all_agree_on_every_row_of_a_reviewed_run(points, tmp_path, rule):
     assert exported(run, tmp_path) == [verdicts] * 3
     opened = open_run(run.path).labels
     assert dict(zip(opened["id"], opened["verdict"], strict=True)) == verdicts
+    errors = open_run(run.path).errors
+    assert dict(zip(opened["id"], errors.verdict, strict=True)) == verdicts
+    some = opened["verdict"] != "drop"  # whose label is wrong by the answer, whatever the table believed
+    np.testing.assert_allclose(errors.p_wrong[some], opened["p_wrong"][some], atol=1e-6)
+    sure = np.where(opened["verdict"] == "relabel", opened["suggested"], opened["given"])
+    assert errors.labels().tolist() == sure.tolist()
     assert opened["decision"].tolist() == [row["decision"] for row in table.values()]
     assert set(opened["id"][opened["trusted"]]) == trusted
 
@@ -128,4 +134,4 @@ def in_memory(points) -> list[np.ndarray]:
     np.testing.assert_allclose(fitted.p_wrong_, found.p_wrong, atol=1e-6)
     assert fitted.noise_.rate.value == pytest.approx(found.noise.rate, abs=1e-6)
     assert fitted.noise_.rate.low == pytest.approx(found.noise.at_least, abs=1e-6)
-    return [fitted.verdicts_, found.verdict]
+    return [fitted.verdicts_, fitted.errors_.verdict, found.verdict]

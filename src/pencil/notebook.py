@@ -29,6 +29,7 @@ from pencil.report import Figure, Report, figures, gather
 from pencil.report.page import cards
 from pencil.report.words import headline
 from pencil.results import DECISIONS, VERDICTS, Judged
+from pencil.results.label_errors import LabelErrors
 from pencil.results.table import Column, Table, escaped, texts
 from pencil.run import LabelTable, RunDirectory
 
@@ -91,6 +92,12 @@ class Run:
         """
         parts = [_label_columns(chunk, self.class_names) for chunk in self._labels.chunks()]
         return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+    @cached_property
+    def errors(self) -> LabelErrors:
+        """Which labels seem wrong, as ``pencil.find_errors`` says it, with all decisions so far."""
+        names, rule = np.array(self.class_names), self._labels.rule
+        return LabelErrors(self._labels.belief(), names, max_false=rule.max_false_relabels)
 
     def label_distribution(self) -> NDArray[np.float32]:
         """(N, C) the probability of each class for each training row; 1 for the label of a review decision."""

@@ -5,7 +5,7 @@ import torch
 
 from pencil.belief import Belief, Checks
 from pencil.belief.belief import surely
-from pencil.belief.claims import doubted
+from pencil.belief.claims import doubted, surer
 from pencil.results import RELABEL, VerdictRule
 from pencil.results.judged import judge_all
 
@@ -66,3 +66,13 @@ def test_answers_that_contradict_lower_what_is_claimed():
     rows = belief.ask(60).tolist()
     right = belief.answered({row: int(belief.given[row]) for row in rows}).decided()
     assert 0 <= right.at_least < belief.decided().at_least
+
+
+def test_half_of_a_small_share_of_errors_is_for_doubt():
+    posterior, given = posterior_of(1)
+    less = doubted(posterior, given, 0.05)
+    assert not bool(surely(less, given, 0.04).any())
+    few, more = (int(surely(less, given, share, 0.05).sum()) for share in (0.04, 0.08))
+    assert 0 < few < more
+    assert torch.equal(surely(less, given, 0.1, 0.05), surely(less, given, 0.1))
+    assert surer(0.05, 0.02) == pytest.approx(0.99 / 0.95)

@@ -71,7 +71,7 @@ def test_training_tells_the_result_on_stdout_and_what_is_next_on_stderr(pencil, 
     assert progress.startswith("backbone    epoch 1  test ")
     assert progress.endswith(" left")
     place = f"'{tmp_path / 'a run'}'"
-    assert following == (f"next: pencil report {place}, pencil review {place}, or pencil audit {place}")
+    assert following == f"next: pencil review {place}, or pencil report {place}"
 
 
 def test_alarms_are_told(pencil, points, tmp_path):

@@ -7,7 +7,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from pencil.belief import NO_CLASS, Belief, Checks
+from pencil.belief import NO_CLASS
 from pencil.belief.answers import FEWEST
 from pencil.errors import RunError
 from pencil.estimates import Alarm
@@ -96,16 +96,14 @@ def test_few_decisions_say_nothing_about_other_rows(tmp_path):
 @pytest.mark.parametrize("number", [FEWEST // 2, 2 * FEWEST])
 def test_the_table_says_what_the_belief_says_after_the_same_answers(tmp_path, seed, number):
     run = suspicious_run(tmp_path / "run", seed=seed)
-    table, (judged,) = read(run)
-    nobody = torch.zeros(ROWS, 1)
-    whole = torch.cat([judged.distribution, nobody], 1)
-    belief = Belief(judged.given, whole, judged.suggested, Checks(True, True, True))
-    asked = table.ask(number)
+    table = LabelTable.open(RunDirectory.open(run))
+    belief, asked = table.belief(), table.ask(number)
     assert belief.ask(number).tolist() == asked
     decide(run, asked[::2], "given")
     decide(run, asked[1::2], "other")
     table, (judged,) = read(run)
     found = belief.answered(table.answers).decided()
+    assert torch.equal(table.belief().decided().replaced, found.replaced)
     assert torch.equal(judged.verdict == RELABEL, found.replaced)
     torch.testing.assert_close(judged.p_wrong, found.p_wrong)
     torch.testing.assert_close(judged.confidence, found.confidence)

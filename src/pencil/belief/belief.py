@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pencil.belief.answers import NO_CLASS, Ranking, informed, others_of, released
-from pencil.belief.claims import Checks, least_wrong
+from pencil.belief.claims import Checks, least_wrong, surer
 from pencil.estimates import RelabelCounts
 
 SHARE, FLOOR = 0.1, 0.25
@@ -77,7 +77,7 @@ class Belief:
     def decided(self, share: float = SHARE) -> Decided:
         """What follows, with at most this share of false ones among the labels that are replaced."""
         passed, posterior = self.checks.passed, self.posterior
-        replaced = surely(posterior, self.given, share) & passed
+        replaced = surely(posterior, self.given, share, self.checks.doubt) & passed
         rows, said = (
             torch.tensor(list(part), dtype=torch.long) for part in (self.answers, self.answers.values())
         )
@@ -119,9 +119,10 @@ class Belief:
         return (1 - right).masked_fill(self.given < 0, 0.0)
 
 
-def surely(posterior: Tensor, given: Tensor, share: float = SHARE) -> Tensor:
+def surely(posterior: Tensor, given: Tensor, share: float = SHARE, doubt: float = 0.0) -> Tensor:
     """(N,) bool, rows whose suggestion is sure enough to replace the given label, by the posterior (N, C + 1)."""
     confidence, suggested = posterior[:, :-1].max(1)
+    confidence = surer(doubt, share) * confidence
     label = torch.where(given < 0, suggested, given)
     counts = RelabelCounts(posterior.shape[1] - 1)
     counts.add(label, confidence, suggested != label)

@@ -49,12 +49,14 @@ class Checks:
         identified: Noise and blurred features can be told apart.
         many_rows: There are rows enough for the noise that was found.
         blind: Wrong labels do not follow the features.
+        doubt: By how much suggestions count as less sure.
     """
 
     known: bool
     identified: bool
     many_rows: bool
     blind: bool = True
+    doubt: float = 0.0
 
     @property
     def reason(self) -> str:
@@ -119,6 +121,11 @@ def are_blind(log_f: Tensor, given: Tensor, other: Tensor, chosen: Tensor) -> bo
 def doubt_of(log_f: Tensor) -> float:
     """By how much suggestions count as less sure: an unsure read-out confuses classes as noise does."""
     return DOUBT if float(log_f.amax(1).exp().mean()) < UNSURE else SLIGHT_DOUBT
+
+
+def surer(doubt: float, share: float) -> float:
+    """The factor of stated confidences where a small share of errors is asked for: half of it at most is for doubt."""
+    return (1 - min(doubt, share / 2)) / (1 - doubt)
 
 
 def doubted(posterior: Tensor, given: Tensor, doubt: float) -> Tensor:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pencil.belief.belief import Belief, surely
+from pencil.belief.belief import SHARE, Belief, surely
 from pencil.belief.claims import are_blind, doubt_of, doubted, tested
 from pencil.belief.fitting import CELLS, FULL_CLASSES, Rung, climbed, fitted
 from pencil.belief.head import MIXED, linear_read_out
@@ -73,12 +73,13 @@ def _belief(rows: BeliefRows, best: Reading, *, mixes: bool, before: Tensor | No
     posterior = _without_features(posterior, rows)
     posterior[known] = torch.nn.functional.one_hot(given[known], posterior.shape[1]).float()
     likeliest = torch.where(rows.sure, rows.given, likeliest)
-    stated = doubted(posterior, given, doubt_of(log_f))
-    chosen = (surely(stated, given) & checks.passed).nonzero()[:, 0]
+    doubt = doubt_of(log_f)
+    stated = doubted(posterior, given, doubt)
+    chosen = (surely(stated, given, SHARE, doubt) & checks.passed).nonzero()[:, 0]
     blind = are_blind(log_f, given, posterior[:, :-1].argmax(1), chosen)
     places = answered.nonzero()[:, 0]
     answers = dict(zip(places.tolist(), rows.given[places].tolist(), strict=True))
-    return Belief(given, stated, likeliest, replace(checks, blind=blind), answers)
+    return Belief(given, stated, likeliest, replace(checks, blind=blind, doubt=doubt), answers)
 
 
 def _without_features(posterior: Tensor, rows: BeliefRows) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
-from pencil.belief.belief import surely
+from pencil.belief.belief import SHARE, surely
 from pencil.belief.claims import Checks, least_wrong
 from pencil.estimates.noise import AUDIT, Alarm, Interval, NoiseEstimate
 from pencil.estimates.structure import MOST_CLASSES
@@ -77,5 +77,7 @@ def noise_of(posterior: Tensor, given: Tensor, checks: Checks) -> NoiseEstimate:
     sums = NoiseSums(posterior.shape[1] - 1)
     sums.add(posterior[:, :-1], given)
     noise = sums.noise(checks)
-    unclear = not checks.known or (not checks.passed and bool(surely(posterior, given).any()))
+    unclear = not checks.known or (
+        not checks.passed and bool(surely(posterior, given, SHARE, checks.doubt).any())
+    )
     return replace(noise, alarms=(Alarm("unclear", checks.reason, AUDIT),) if unclear else ())

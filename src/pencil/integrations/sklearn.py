@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from pencil.algorithm import Pencil, Schedule, three_phases
+from pencil.belief import Belief, Checks
 from pencil.config import RunConfig
 from pencil.config.schema import Model, Start
 from pencil.data import Examples, RowNumbers, Splits
@@ -33,6 +34,7 @@ from pencil.methods import Method
 from pencil.models import PrototypeExpert, WithExpert
 from pencil.presets import KNOBS, preset
 from pencil.results import VERDICTS, alarm_record, alarm_sentence, judge_all
+from pencil.results.label_errors import LabelErrors
 from pencil.results.summary import too_many_changes
 from pencil.run.build import build_training
 from pencil.run.network import Make
@@ -90,6 +92,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         p_wrong_: (N,) float32, the probability that the label in ``y`` is wrong.
         verdicts_: (N,) ``keep``, ``relabel`` or ``review``; see ``pencil.VerdictRule``. Trusted rows are kept.
         learned_distribution_: (N, C) float32, y^d, the labels that the method learned with the network; not calibrated.
+        errors_: The same as ``pencil.find_errors`` returns, to print, to ask and to answer; see ``pencil.LabelErrors``.
         noise_: The estimated noise of ``y``, a ``pencil.estimates.NoiseEstimate``: rates, transition matrix, alarms.
         alarms_: Reasons not to trust the estimates or the learned labels, with their remedies, as a list of sentences.
         network_: The trained ``torch.nn.Module``.
@@ -271,6 +274,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             ids=RowNumbers(len(place)),
             trusted=given.trusted,
             surest=posterior.noise.surest,
+            doubt=0.0 if posterior.checks is None else posterior.checks.doubt,
         )
         assert isinstance(judged.distribution, Tensor), "the store keeps whole rows"
         self.label_distribution_ = judged.distribution.numpy()
@@ -280,6 +284,13 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.corrected_labels_ = self.classes_[judged.suggested.numpy()]
         self.verdicts_ = np.array(VERDICTS)[judged.verdict.numpy()]
         self.noise_ = posterior.noise
+        sure = posterior.noise.surest > 0
+        checks = posterior.checks or Checks(known=True, identified=sure, many_rows=True)
+        none = (1 - judged.distribution.sum(1, keepdim=True)).clamp_min(0)
+        learned = torch.from_numpy(self.learned_distribution_.argmax(1))
+        whole = torch.cat([judged.distribution, none], 1)
+        belief = Belief(given.hard, whole, learned, checks)
+        self.errors_ = LabelErrors(belief, self.classes_, max_false=self.max_false_relabels)
         changed = int((self.learned_distribution_.argmax(1) != given.hard.numpy()).sum())
         self.alarms_ = _alarms(posterior.noise, changed, len(place))
         self.network_ = training.backbone.cpu().eval()

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from pencil.belief import Checks
 from pencil.estimates import Alarm, Interval, NoiseEstimate
 from pencil.results.files import damaged, read_record, write_record
 
@@ -40,6 +41,7 @@ class Estimates:
         source: The features they were computed from.
         store: The kind of store of the posterior's rows.
         surest: The largest confidence that a suggestion counts with when labels are replaced.
+        checks: Whether labels may be replaced; None for a posterior from before there were checks, or of a network.
     """
 
     rate: Interval
@@ -51,9 +53,10 @@ class Estimates:
     source: Source
     store: str
     surest: Share = 1.0
+    checks: Checks | None = None
 
     @classmethod
-    def of(cls, noise: NoiseEstimate, source: Source, store: str) -> Estimates:
+    def of(cls, noise: NoiseEstimate, source: Source, store: str, checks: Checks | None = None) -> Estimates:
         """From the tensors of an estimate."""
         bounds = torch.stack([noise.matrix, noise.matrix_low, noise.matrix_high], dim=2).double().clamp(0, 1)
         return cls(
@@ -66,6 +69,7 @@ class Estimates:
             source,
             store,
             noise.surest,
+            checks,
         )
 
     @property

@@ -23,6 +23,7 @@ from torch import Tensor
 from pencil.algorithm import Rows, TopRows
 from pencil.belief.answers import NO_CLASS, Released, informed, others_of
 from pencil.belief.belief import FLOOR, SHARE
+from pencil.belief.claims import surer
 from pencil.estimates import RelabelCounts
 
 KEEP, RELABEL, REVIEW, DROP = range(4)
@@ -60,6 +61,10 @@ class VerdictRule:
     def thresholds(self, counts: RelabelCounts) -> Tensor:
         """The lowest confidence (C,) at which a label of each given class is replaced."""
         return counts.thresholds(self.max_false_relabels, self.class_floor)
+
+    def surer(self, doubt: float) -> float:
+        """The factor of confidences that ``doubt`` has lowered, where few errors are asked for."""
+        return surer(doubt, self.max_false_relabels)
 
     def row_threshold(self) -> float:
         """The lowest confidence if rows are judged one by one: each keeps to the asked share by itself."""
@@ -230,15 +235,16 @@ def judge_all(
     ids: Sequence[str],
     trusted: Tensor | None = None,
     surest: float = 1.0,
+    doubt: float = 0.0,
 ) -> Judged:
     """Judge rows that are the whole data set, so that the rule's share holds for all of them together.
 
-    For ``surest`` see ``RelabelCounts``, for the other arguments ``judge``.
+    For ``surest`` see ``RelabelCounts``, for ``doubt`` see ``VerdictRule.surer``, for the other arguments ``judge``.
     """
     counts, best = RelabelCounts(_num_classes(distribution), surest), distribution.max(dim=1)
-    candidate = best.indices != given
-    counts.add(given, best.values, candidate if trusted is None else candidate & ~trusted)
-    return judge(distribution, given, rule.thresholds(counts)[given], ids=ids, trusted=trusted)
+    candidate, factor = best.indices != given, rule.surer(doubt)
+    counts.add(given, factor * best.values, candidate if trusted is None else candidate & ~trusted)
+    return judge(distribution, given, rule.thresholds(counts)[given] / factor, ids=ids, trusted=trusted)
 
 
 def verdicts_of(

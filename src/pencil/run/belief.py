@@ -5,6 +5,8 @@ N: rows of all ranks. D: features. C: classes.
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
+
 import torch
 from torch import Tensor
 
@@ -23,8 +25,11 @@ def can_gather(training: Training) -> bool:
     return training.sampler.num_rows * (_width(training) + training.learner.num_classes) <= MOST_NUMBERS
 
 
-def believed(training: Training) -> tuple[Tensor, NoiseEstimate]:
-    """The probability (n, C) of each class for this rank's rows, and the noise of all. Every rank takes part."""
+def believed(training: Training) -> tuple[Tensor, NoiseEstimate, Checks]:
+    """The probability (n, C) of each class for this rank's rows, the noise of all, and what may be claimed of it.
+
+    Every rank takes part.
+    """
     job, given = training, training.learner.given
     features = torch.zeros(job.sampler.num_rows, _width(training))
     for places, some in passes_over_inputs(job)():
@@ -35,8 +40,10 @@ def believed(training: Training) -> tuple[Tensor, NoiseEstimate]:
     answered = torch.zeros_like(sure) if given.before is None else (given.before != UNKNOWN).long()
     before = torch.where(_of_all(training, answered).bool(), before, UNKNOWN)
     posterior, flags = _found(training, features, labels, _of_all(training, sure).bool(), before)
-    noise = noise_of(_with(posterior, before, labels), labels, Checks(*(bool(flag) for flag in flags)))
-    return posterior[job.indices, :-1], noise
+    *passed, doubt = flags.tolist()
+    checks = replace(Checks(*map(bool, passed)), doubt=doubt)
+    noise = noise_of(_with(posterior, before, labels), labels, checks)
+    return posterior[job.indices, :-1], noise, checks
 
 
 def _with(posterior: Tensor, before: Tensor, labels: Tensor) -> Tensor:
@@ -51,12 +58,12 @@ def _found(
 ) -> tuple[Tensor, Tensor]:
     """The posterior (N, C + 1) and the results of the checks, which the main rank finds for all."""
     classes, runtime = training.learner.num_classes, training.runtime
-    posterior, flags = torch.zeros(len(given), classes + 1), torch.zeros(4)
+    posterior, flags = torch.zeros(len(given), classes + 1), torch.zeros(5, dtype=torch.float64)
     if runtime.is_main:
         with torch.no_grad():
             belief = believe(features, given, classes, sure, before)
         posterior, checks = belief.posterior, belief.checks
-        flags = torch.tensor([checks.known, checks.identified, checks.many_rows, checks.blind]).float()
+        flags = torch.tensor(astuple(checks), dtype=torch.float64)
     return runtime.total(posterior), runtime.total(flags)
 
 

@@ -109,11 +109,11 @@ class Estimation:
             shutil.rmtree(folder / POSTERIOR, ignore_errors=True)  # files of another number of ranks
         job.runtime.barrier()
         rows, ids, given = found.rows.state(), job.train.ids, job.train.labels
-        given = given if found.reads_before else replace(given, before=None)
+        given = given if found.checks is not None else replace(given, before=None)
         save_labels(folder, job.indices, given, rows, ids, job.runtime.rank, name=POSTERIOR)
         job.runtime.barrier()
         if job.runtime.is_main:
             alarms = (*found.noise.alarms, *([LATE] if found.source == "last epoch" else []))
             noise = replace(found.noise, alarms=alarms)
-            write_estimates(folder, Estimates.of(noise, found.source, str(found.choice)))
+            write_estimates(folder, Estimates.of(noise, found.source, str(found.choice), found.checks))
         job.runtime.barrier()

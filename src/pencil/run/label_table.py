@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows, as_distribution
-from pencil.belief import NO_CLASS, Checks, NoiseSums, Ranking, Released, released
+from pencil.belief import NO_CLASS, Belief, Checks, NoiseSums, Ranking, Released, released
 from pencil.config import RunConfig
 from pencil.config.methods import OwnMethod
 from pencil.engine import LabelLearner, fitting_method
@@ -181,23 +181,40 @@ class LabelTable:
         made = read_decisions(folder, self.entry, num_classes=len(names)) if self.entry else ()
         return found | {each.row: NO_CLASS if each.label is None else each.label for each in made}
 
+    def belief(self) -> Belief:
+        """The belief about all rows in memory, with all answers."""
+        parts = [(saved.given, self._posterior(saved)) for saved in self._saved_chunks()]
+        whole = torch.cat([rows.dense() if isinstance(rows, TopRows) else rows for _, rows in parts]).float()
+        known = torch.cat([given.verified for given, _ in parts])
+        given = torch.cat([labels.doubted for labels, _ in parts])
+        whole[known] = torch.nn.functional.one_hot(given[known], whole.shape[1]).float()
+        learned = torch.cat([judged.taken("best") for judged in self.chunks(decided=False, learned=True)])
+        checks = self.stored.checks or Checks(known=True, identified=self.stored.surest > 0, many_rows=True)
+        none = (1 - whole.sum(1, keepdim=True)).clamp_min(0)
+        return Belief(given, torch.cat([whole, none], 1), learned, checks, self.answers)
+
     def ask(self, number: int) -> list[int]:
         """Rows whose answers release most; see ``Belief.ask``. Reads all rows once."""
         ranking, _ = self._ranking
         rows: list[int] = ranking.spread(number, torch.tensor(list(self.answers), dtype=torch.long)).tolist()
         return rows
 
+    def doubtful(self) -> int:
+        """How many labels might be replaced if answers allow it. Reads all rows once."""
+        return len(self._ranking[0].rows)
+
     @cached_property
     def thresholds(self) -> Tensor:
         """The lowest confidence (C,) at which a label of each given class is replaced; reads all rows once."""
         counts = RelabelCounts(len(self.class_names), self.stored.surest)
+        factor = self.rule.surer(0.0 if self.stored.checks is None else self.stored.checks.doubt)
         for saved in self._saved_chunks():
             given, best = saved.given.hard, self._posterior(saved).max(dim=1)
             candidate = best.indices != given
             if saved.given.trusted is not None:
                 candidate &= ~saved.given.trusted
-            counts.add(given, best.values, candidate)
-        return self.rule.thresholds(counts)
+            counts.add(given, factor * best.values, candidate)
+        return self.rule.thresholds(counts) / factor
 
     @cached_property
     def _ranking(self) -> tuple[Ranking, Tensor]:

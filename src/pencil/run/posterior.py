@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Phase, Rows, TopRows, backbone_epochs
+from pencil.belief import Checks
 from pencil.config import RunConfig
 from pencil.engine import Training, held_out_scores
 from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit_held_out
@@ -47,14 +48,15 @@ class Posterior:
         choice: The kind of store.
         noise: The noise of all rows, equal on all ranks.
         source: What the features were.
-        reads_before: Whether trusted rows have the probabilities of before people said what they are.
+        checks: Whether labels may be replaced; None for a fit by passes. With them, trusted rows have the probabilities
+            of before people said what they are.
     """
 
     rows: RowStore[Tensor] | RowStore[TopRows]
     choice: StoreChoice
     noise: NoiseEstimate
     source: Source
-    reads_before: bool = False
+    checks: Checks | None = None
 
 
 class PosteriorOfTraining:
@@ -141,12 +143,12 @@ def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | 
     """The posterior from the inputs themselves: one belief about all rows, or a fit by passes over very many."""
     if not can_gather(training):
         return _posterior(training, passes_over_inputs(training), "inputs", choice, folder)
-    found, noise = believed(training)
+    found, noise, checks = believed(training)
     hard, classes = training.learner.given.hard, training.learner.num_classes
     rows = choice.make(len(hard), classes, folder)
     for part in torch.arange(len(hard)).split(rows_at_once(classes)):
         rows.scatter(part, kept_rows(found[part], hard[part], choice))  # type: ignore[arg-type]  # of its kind
-    return Posterior(rows, choice, noise, "inputs", reads_before=True)
+    return Posterior(rows, choice, noise, "inputs", checks)
 
 
 def posterior_of_network(
