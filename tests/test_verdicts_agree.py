@@ -106,6 +106,11 @@ def test_all_agree_on_every_row_of_a_reviewed_run(points, tmp_path, rule):
     np.testing.assert_allclose(errors.p_wrong[some], opened["p_wrong"][some], atol=1e-6)
     sure = np.where(opened["verdict"] == "relabel", opened["suggested"], opened["given"])
     assert errors.labels().tolist() == sure.tolist()
+    words = ["labels", str(run.path), "--out", str(tmp_path / "best.csv"), "--take", "best"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    with (tmp_path / "best.csv").open(newline="", encoding="utf-8") as file:
+        best = np.array([row["label"] for row in csv.DictReader(file)])
+    assert errors.labels("best")[some].tolist() == best[some].tolist()
     assert opened["decision"].tolist() == [row["decision"] for row in table.values()]
     assert set(opened["id"][opened["trusted"]]) == trusted
 

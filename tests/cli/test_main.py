@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import pencil.run
+from pencil.notebook import open_run
 from pencil.presets import PRESETS
-from pencil.run import LabelTable, RunDirectory
 from support.ranks import torchrun
 
 pytestmark = pytest.mark.slow
@@ -143,9 +143,8 @@ def test_json_says_what_people_read(pencil, finished, points, tmp_path):
             taken[take] = list(csv.DictReader(file))
     for row in taken["sure"]:
         assert row["label"] == row["suggested_label" if row["verdict"] == "relabel" else "given_label"]
-    table = LabelTable.open(RunDirectory.open(finished))
-    learned = [name for part in table.learned_chunks() for name in part.suggested.tolist()]
-    assert [row["label"] for row in taken["best"]] == [table.class_names[label] for label in learned]
+    best = open_run(finished).errors.labels("best")
+    assert [row["label"] for row in taken["best"]] == best.tolist()
     noise = told("noise", points, "--noise", "circular:1.0", "--out", tmp_path / "n.csv")
     assert noise == {"out": str(tmp_path / "n.csv"), "rows": 90, "changed": 1.0}
     assert list(told("presets")) == list(PRESETS)

@@ -288,8 +288,9 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         checks = posterior.checks or Checks(known=True, identified=sure, many_rows=True)
         none = (1 - judged.distribution.sum(1, keepdim=True)).clamp_min(0)
         learned = torch.from_numpy(self.learned_distribution_.argmax(1))
+        likeliest = learned if posterior.likeliest is None else posterior.likeliest[place]
         whole = torch.cat([judged.distribution, none], 1)
-        belief = Belief(given.hard, whole, learned, checks)
+        belief = Belief(given.hard, whole, likeliest, checks)
         self.errors_ = LabelErrors(belief, self.classes_, max_false=self.max_false_relabels)
         changed = int((self.learned_distribution_.argmax(1) != given.hard.numpy()).sum())
         self.alarms_ = _alarms(posterior.noise, changed, len(place))

@@ -39,6 +39,7 @@ class SavedRows:
         rows: The store's tensors, by name.
         ids: The ids of the rows.
         content: The keys of the rows' content, if they were saved.
+        likeliest: The classes that are right most often, if they were saved.
     """
 
     first: int
@@ -46,6 +47,7 @@ class SavedRows:
     rows: dict[str, Tensor]
     ids: list[str]
     content: Tensor | None = None
+    likeliest: Tensor | None = None
 
 
 def save_labels(
@@ -58,10 +60,12 @@ def save_labels(
     *,
     name: str = LABELS,
     content: Tensor | None = None,
+    likeliest: Tensor | None = None,
 ) -> None:
     """Write one rank's rows; ``indices`` (N,) are their row indices across all ranks.
 
-    ``content`` (N,) holds the keys of the rows' content, if they are known.
+    ``content`` (N,) holds the keys of the rows' content, ``likeliest`` (N,) the classes that are right most often, if
+    they are known.
 
     ``name`` is the folder within the run: ``LABELS`` for the rows of the method, ``POSTERIOR`` for calibrated
     probabilities.
@@ -76,6 +80,8 @@ def save_labels(
         part = _part(indices, given, rows, ids, order)
         if content is not None:
             part["content"] = content[order]
+        if likeliest is not None:
+            part["likeliest"] = likeliest[order]
         write_tensors(place / f"{rank:05d}-{index:05d}.safetensors", part, run_id(folder))
     sync(place)
 
@@ -151,6 +157,7 @@ class SavedLabels:
             {name.removeprefix("rows/"): value for name, value in whole.items() if name.startswith("rows/")},
             [ids[index] for index in order.tolist()],
             whole.get("content"),
+            whole.get("likeliest"),
         )
 
 
@@ -181,7 +188,7 @@ class _Part:
         rows = forms["row"].shape[0] if "row" in forms and forms["row"].shape else 0
         wanted = {"row": _LONG, "id_ends": _LONG, "ids": _BYTES, "given": self._given(forms.get("given"))}
         wanted |= {"trusted": _FLAGS} if "trusted" in forms else {}
-        wanted |= {name: _LONG for name in ("content", "before") if name in forms}
+        wanted |= {name: _LONG for name in ("content", "before", "likeliest") if name in forms}
         wanted |= {f"rows/{name}": value for name, value in (self.expected or {}).items()}
         for name, like in wanted.items():
             shape = (rows if name != "ids" else None, *like.shape[1:])
@@ -208,8 +215,9 @@ class _Part:
         wanted = dict.fromkeys(self._names, slice(*span)) | {"ids": slice(begin, int(ends[span[1] - 1]))}
         piece = self._read(wanted, self._whole)
         self._check_given(piece["given"])
-        if not bool((piece.get("before", _LONG) < self.num_classes).all()):
-            raise self._damaged(f"classes before must be below {self.num_classes}")
+        for name in ("before", "likeliest"):
+            if not bool((piece.get(name, _LONG) < self.num_classes).all()):
+                raise self._damaged(f"{name} must be classes below {self.num_classes}")
         yield piece | {"id_ends": ends[slice(*span)] - begin}
 
     @cached_property
@@ -221,7 +229,7 @@ class _Part:
     @property
     def _names(self) -> list[str]:
         """The requested tensors that have one entry per row."""
-        own = ("row", "given", "trusted", "before", "content")
+        own = ("row", "given", "trusted", "before", "content", "likeliest")
         kept = None if self.expected is None else {f"rows/{name}" for name in self.expected}
         return [
             name

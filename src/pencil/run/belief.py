@@ -6,6 +6,7 @@ N: rows of all ranks. D: features. C: classes.
 from __future__ import annotations
 
 from dataclasses import astuple, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,11 +26,24 @@ def can_gather(training: Training) -> bool:
     return training.sampler.num_rows * (_width(training) + training.learner.num_classes) <= MOST_NUMBERS
 
 
-def believed(training: Training) -> tuple[Tensor, NoiseEstimate, Checks]:
-    """The probability (n, C) of each class for this rank's rows, the noise of all, and what may be claimed of it.
+class Believed(NamedTuple):
+    """What is believed about the rows of this rank.
 
-    Every rank takes part.
+    Attributes:
+        posterior: (n, C) the probability of each class.
+        likeliest: (n,) the class that is right most often.
+        noise: The noise of all rows.
+        checks: What may be claimed of it.
     """
+
+    posterior: Tensor
+    likeliest: Tensor
+    noise: NoiseEstimate
+    checks: Checks
+
+
+def believed(training: Training) -> Believed:
+    """The belief of this rank's rows. Every rank takes part."""
     job, given = training, training.learner.given
     features = torch.zeros(job.sampler.num_rows, _width(training))
     for places, some in passes_over_inputs(job)():
@@ -39,11 +53,11 @@ def believed(training: Training) -> tuple[Tensor, NoiseEstimate, Checks]:
     sure = torch.zeros_like(given.hard) if given.trusted is None else given.trusted.long()
     answered = torch.zeros_like(sure) if given.before is None else (given.before != UNKNOWN).long()
     before = torch.where(_of_all(training, answered).bool(), before, UNKNOWN)
-    posterior, flags = _found(training, features, labels, _of_all(training, sure).bool(), before)
+    posterior, likeliest, flags = _found(training, features, labels, _of_all(training, sure).bool(), before)
     *passed, doubt = flags.tolist()
     checks = replace(Checks(*map(bool, passed)), doubt=doubt)
     noise = noise_of(_with(posterior, before, labels), labels, checks)
-    return posterior[job.indices, :-1], noise, checks
+    return Believed(posterior[job.indices, :-1], likeliest[job.indices], noise, checks)
 
 
 def _with(posterior: Tensor, before: Tensor, labels: Tensor) -> Tensor:
@@ -55,16 +69,17 @@ def _with(posterior: Tensor, before: Tensor, labels: Tensor) -> Tensor:
 
 def _found(
     training: Training, features: Tensor, given: Tensor, sure: Tensor, before: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The posterior (N, C + 1) and the results of the checks, which the main rank finds for all."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The posterior (N, C + 1), the likeliest class (N,) and the checks, which the main rank finds for all."""
     classes, runtime = training.learner.num_classes, training.runtime
     posterior, flags = torch.zeros(len(given), classes + 1), torch.zeros(5, dtype=torch.float64)
+    likeliest = torch.zeros(len(given), dtype=torch.float64)
     if runtime.is_main:
         with torch.no_grad():
             belief = believe(features, given, classes, sure, before)
-        posterior, checks = belief.posterior, belief.checks
-        flags = torch.tensor(astuple(checks), dtype=torch.float64)
-    return runtime.total(posterior), runtime.total(flags)
+        posterior, likeliest = belief.posterior, belief.likeliest.double()
+        flags = torch.tensor(astuple(belief.checks), dtype=torch.float64)
+    return runtime.total(posterior), runtime.total(likeliest).long(), runtime.total(flags)
 
 
 def _of_all(training: Training, mine: Tensor) -> Tensor:

@@ -110,7 +110,8 @@ class Estimation:
         job.runtime.barrier()
         rows, ids, given = found.rows.state(), job.train.ids, job.train.labels
         given = given if found.checks is not None else replace(given, before=None)
-        save_labels(folder, job.indices, given, rows, ids, job.runtime.rank, name=POSTERIOR)
+        rank, best = job.runtime.rank, found.likeliest
+        save_labels(folder, job.indices, given, rows, ids, rank, name=POSTERIOR, likeliest=best)
         job.runtime.barrier()
         if job.runtime.is_main:
             alarms = (*found.noise.alarms, *([LATE] if found.source == "last epoch" else []))

@@ -25,6 +25,7 @@ from pencil.estimates.relabel import NEVER
 from pencil.methods import Method
 from pencil.results import (
     POSTERIOR,
+    RELABEL,
     Decided,
     DecisionReader,
     Estimates,
@@ -117,15 +118,15 @@ class LabelTable:
     def chunks(self, *, decided: bool = True, learned: bool = False) -> Iterator[Judged]:
         """Yield all rows in order, in chunks of limited size.
 
-        With ``decided``, decided rows are as people said. With ``learned``, rows also have the class that the method
-        learned.
+        With ``decided``, decided rows are as people said. With ``learned``, rows also have the class to use if few
+        wrong labels are to be left: the likeliest by the belief, or by what the method learned from images.
         """
         folder, names = self.saved.folder.parent, self.class_names
         reads = decided and was_reviewed(folder)
         decisions = DecisionReader(folder, len(names), self.entry) if reads else None
         for saved in self._saved_chunks():
             judged = self._judged(saved, None if decisions is None else decisions.take(saved.ids))
-            yield replace(judged, best=self._learned(judged)) if learned else judged
+            yield replace(judged, best=self._best(judged, saved)) if learned else judged
         if decisions is not None:
             decisions.finish()
 
@@ -188,10 +189,14 @@ class LabelTable:
         known = torch.cat([given.verified for given, _ in parts])
         given = torch.cat([labels.doubted for labels, _ in parts])
         whole[known] = torch.nn.functional.one_hot(given[known], whole.shape[1]).float()
-        learned = torch.cat([judged.taken("best") for judged in self.chunks(decided=False, learned=True)])
+        parts_of_best = zip(self._saved_chunks(), self.chunks(decided=False, learned=True), strict=True)
+        best = [
+            judged.taken("best") if saved.likeliest is None else saved.likeliest
+            for saved, judged in parts_of_best
+        ]
         checks = self.stored.checks or Checks(known=True, identified=self.stored.surest > 0, many_rows=True)
         none = (1 - whole.sum(1, keepdim=True)).clamp_min(0)
-        return Belief(given, torch.cat([whole, none], 1), learned, checks, self.answers)
+        return Belief(given, torch.cat([whole, none], 1), torch.cat(best), checks, self.answers)
 
     def ask(self, number: int) -> list[int]:
         """Rows whose answers release most; see ``Belief.ask``. Reads all rows once."""
@@ -277,6 +282,14 @@ class LabelTable:
     def _posterior(self, saved: SavedRows) -> Rows:
         rows = _gathered(self.posterior_choice, saved, len(self.class_names))
         return self._checked(rows, saved, self.posterior.folder)
+
+    def _best(self, judged: Judged, saved: SavedRows) -> Tensor:
+        """(B,) the class that is right most often; see ``Belief.best``."""
+        if saved.likeliest is None or self.stored.checks is None:
+            return self._learned(judged)
+        usual = saved.likeliest if self.stored.checks.passed else judged.given
+        sure = judged.is_decided | judged.trusted | (judged.verdict == RELABEL)
+        return torch.where(sure, judged.suggested, usual)
 
     def _learned(self, judged: Judged) -> Tensor:
         """(B,) the likeliest class of y^d; the suggestion where people decided, or where no labels are learned."""

@@ -50,6 +50,7 @@ class Posterior:
         source: What the features were.
         checks: Whether labels may be replaced; None for a fit by passes. With them, trusted rows have the probabilities
             of before people said what they are.
+        likeliest: (N,) the class that is right most often, which may not be the one with the largest probability.
     """
 
     rows: RowStore[Tensor] | RowStore[TopRows]
@@ -57,6 +58,7 @@ class Posterior:
     noise: NoiseEstimate
     source: Source
     checks: Checks | None = None
+    likeliest: Tensor | None = None
 
 
 class PosteriorOfTraining:
@@ -143,12 +145,12 @@ def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | 
     """The posterior from the inputs themselves: one belief about all rows, or a fit by passes over very many."""
     if not can_gather(training):
         return _posterior(training, passes_over_inputs(training), "inputs", choice, folder)
-    found, noise, checks = believed(training)
+    belief = believed(training)
     hard, classes = training.learner.given.hard, training.learner.num_classes
     rows = choice.make(len(hard), classes, folder)
     for part in torch.arange(len(hard)).split(rows_at_once(classes)):
-        rows.scatter(part, kept_rows(found[part], hard[part], choice))  # type: ignore[arg-type]  # of its kind
-    return Posterior(rows, choice, noise, "inputs", checks)
+        rows.scatter(part, kept_rows(belief.posterior[part], hard[part], choice))  # type: ignore[arg-type]  # of its kind
+    return Posterior(rows, choice, belief.noise, "inputs", belief.checks, belief.likeliest)
 
 
 def posterior_of_network(
