@@ -18,7 +18,7 @@ from pencil.report import gather
 from pencil.results import VERDICTS
 from pencil.review import Review
 from pencil.review.history import Who
-from pencil.run import RunDirectory, train
+from pencil.run import LabelTable, RunDirectory, train
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +104,8 @@ def test_all_agree_on_every_row_of_a_reviewed_run(points, tmp_path, rule):
     assert dict(zip(opened["id"], errors.verdict, strict=True)) == verdicts
     some = opened["verdict"] != "drop"  # whose label is wrong by the answer, whatever the table believed
     np.testing.assert_allclose(errors.p_wrong[some], opened["p_wrong"][some], atol=1e-6)
+    least = LabelTable.open(run).estimates.rate.low
+    assert errors.noise.at_least == pytest.approx(least, abs=1 / len(opened["id"]))
     sure = np.where(opened["verdict"] == "relabel", opened["suggested"], opened["given"])
     assert errors.labels().tolist() == sure.tolist()
     words = ["labels", str(run.path), "--out", str(tmp_path / "best.csv"), "--take", "best"]

@@ -5,7 +5,7 @@ import torch
 
 from pencil.belief import Belief, Checks
 from pencil.belief.belief import surely
-from pencil.belief.claims import doubted, surer
+from pencil.belief.claims import LessDoubt, doubted
 from pencil.results import RELABEL, VerdictRule
 from pencil.results.judged import judge_all
 
@@ -72,7 +72,23 @@ def test_half_of_a_small_share_of_errors_is_for_doubt():
     posterior, given = posterior_of(1)
     less = doubted(posterior, given, 0.05)
     assert not bool(surely(less, given, 0.04).any())
-    few, more = (int(surely(less, given, share, 0.05).sum()) for share in (0.04, 0.08))
+    few, more = (int(surely(less, given, share, 0.05).sum()) for share in (0.06, 0.08))
     assert 0 < few < more
     assert torch.equal(surely(less, given, 0.1, 0.05), surely(less, given, 0.1))
-    assert surer(0.05, 0.02) == pytest.approx(0.99 / 0.95)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 100])
+def test_less_doubt_takes_back_what_doubt_took_and_no_more(classes):
+    p = torch.linspace(1 / classes, 1, 20).double()
+    right = torch.zeros(20)
+    rows = torch.cat([p[:, None], ((1 - p) / max(classes - 2, 1))[:, None].expand(-1, classes - 1)], 1)
+    rows[:, 1] = right
+    rows = torch.cat([rows / rows.sum(1, keepdim=True), torch.zeros(20, 1)], 1)
+    given = torch.ones(20, dtype=torch.long)
+    stated = doubted(rows, given, 0.05)[:, 0]
+    none = LessDoubt.of(0.05, 0.0, classes)
+    assert torch.allclose(none.confidence(stated), rows[:, 0], atol=1e-6)
+    assert torch.allclose(none.stated(none.confidence(stated)), stated, atol=1e-6)
+    half = doubted(rows, given, 0.01)[:, 0]
+    assert torch.allclose(LessDoubt.of(0.05, 0.02, classes).confidence(stated), half, atol=1e-6)
+    assert torch.equal(LessDoubt.of(0.05, 0.1, classes).confidence(stated), stated)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from pencil.cli import main
 from pencil.cli.main import cli
-from support import files
+from support import audits, files
 
 # click 8.1 mixes stdout and stderr unless it is asked not to; 8.2 never does
 SEPARATE = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
@@ -61,3 +61,22 @@ def main_program(monkeypatch, capsys):
         return code, told.out, told.err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Path:
+    """A run whose truth is known."""
+    return audits.trained_run(tmp_path_factory.mktemp("audited"))
+
+
+@pytest.fixture
+def run(trained, tmp_path) -> Path:
+    """A copy of it to ask about."""
+    return audits.copied(trained, tmp_path / "run")
+
+
+@pytest.fixture
+def right(trained):
+    """The answer to a line of a sheet."""
+    truth = np.load(trained.parent / "truth.npy")
+    return lambda line: audits.NAMES[truth[int(line["id"])]]

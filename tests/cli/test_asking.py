@@ -10,24 +10,6 @@ from pencil.run import RunDirectory
 from support import audits
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return audits.trained_run(tmp_path_factory.mktemp("asked"))
-
-
-@pytest.fixture
-def run(trained, tmp_path):
-    return audits.copied(trained, tmp_path / "run")
-
-
-@pytest.fixture
-def right(trained):
-    import numpy as np
-
-    truth = np.load(trained.parent / "truth.npy")
-    return lambda line: audits.NAMES[truth[int(line["id"])]]
-
-
 def asked(pencil, run, number, sheet):
     made = pencil("review", run, "--ask", number, "--csv", sheet, "--json")
     assert made.exit_code == 0, made.output
@@ -66,10 +48,8 @@ def test_answers_before_questions_are_a_mistake(pencil, run, tmp_path):
         raise pencil("review", run, "--answers", tmp_path / "f.csv").exception
     with pytest.raises(ConfigError, match="--csv: only with --ask"):
         raise pencil("review", run, "--csv", tmp_path / "f.csv").exception
-    with pytest.raises(
-        ConfigError, match="--ask and --goal and --all: --ask chooses rows, order and page itself"
-    ):
-        raise pencil("review", run, "--ask", 10, "--goal", "relabel", "--all").exception
+    with pytest.raises(ConfigError, match="--ask and --goal and --lease-minutes: --ask chooses"):
+        raise pencil("review", run, "--ask", 10, "--goal", "relabel", "--lease-minutes", 5).exception
 
 
 def test_a_sheet_of_another_run_is_refused(pencil, run, trained, right, tmp_path):

@@ -9,25 +9,6 @@ from pencil.errors import ConfigError, DataError, RunError
 from support import audits
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return audits.trained_run(tmp_path_factory.mktemp("audit"))
-
-
-@pytest.fixture
-def run(trained, tmp_path):
-    return audits.copied(trained, tmp_path / "run")
-
-
-@pytest.fixture
-def right(trained):
-    """The answer to a line of the sheet."""
-    import numpy as np
-
-    truth = np.load(trained.parent / "truth.npy")
-    return lambda line: audits.NAMES[truth[int(line["id"])]]
-
-
 def test_a_sample_is_filled_in_and_certified(pencil, run, right, tmp_path):
     begun = pencil("audit", run)
     assert "checks without an error certify that at most 5 % of them are wrong" in begun.stdout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pencil.results import read_decisions
+from pencil.results import read_decisions, was_reviewed
 from pencil.results.decisions import last_entry
 from pencil.review import Review
 from pencil.review.elsewhere import MadeElsewhere, newest_recorded, record
@@ -74,3 +74,15 @@ def test_the_order_follows_answers_from_elsewhere_and_not_the_decisions_on_the_p
     record(run, "one", [made(run, row, 1) for row in others])
     assert newest_recorded(run.path) == last_entry(run.path) == 1 + len(others)
     review.close()
+
+
+def test_an_answer_that_is_taken_back_leaves_no_decision(run):
+    record(run, "one", [made(run, 3, 1)])
+    record(run, "one", [made(run, 3, None)])
+    record(run, "one", [made(run, 5, None)])
+    assert decisions(run) == {}
+
+
+def test_nothing_to_record_begins_no_review(run):
+    record(run, "one", [])
+    assert not was_reviewed(run.path)

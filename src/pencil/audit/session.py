@@ -160,13 +160,13 @@ def _count_as_decisions(
             MadeElsewhere(
                 item.row,
                 labels.table.row(item.row).ids[0],
-                label=numbers[str(label)],
+                label=None if label is None else numbers[label],
                 given=numbers[item.given],
                 suggested=numbers[item.suggested],
                 reviewer=who[item.number],
             )
             for item, label in audit.answered
-            if label is not None and item.number in looks and (item.again is not None) == again
+            if item.number in looks and (item.again is not None) == again
         )
         record(directory, f"audit {audit.plan.id}", made, round_=round_)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pencil.belief.answers import NO_CLASS, Ranking, informed, others_of, released
-from pencil.belief.claims import Checks, least_wrong, surer
+from pencil.belief.claims import Checks, LessDoubt, least_wrong
 from pencil.estimates import RelabelCounts
 
 SHARE, FLOOR = 0.1, 0.25
@@ -93,10 +93,11 @@ class Belief:
             replaced = torch.zeros_like(replaced).index_copy(0, found.rows, found.chosen)
         confidence, suggested = posterior[:, :-1].max(1)
         wrong = self._wrong(posterior)
-        least = least_wrong(wrong) if passed else 0.0
+        wrong = wrong.index_put((rows,), (said != self.given[rows]).to(wrong.dtype))
+        least = least_wrong(wrong[self.given >= 0]) if passed or found is not None else 0.0
         has = said != NO_CLASS
         return Decided(
-            wrong.index_put((rows,), (said != self.given[rows]).to(wrong.dtype)),
+            wrong,
             suggested.index_put((rows[has],), said[has]),
             confidence.index_fill(0, rows[has], 1.0),
             (replaced & (suggested != self.given)).index_put((rows,), has & (said != self.given[rows])),
@@ -122,7 +123,7 @@ class Belief:
 def surely(posterior: Tensor, given: Tensor, share: float = SHARE, doubt: float = 0.0) -> Tensor:
     """(N,) bool, rows whose suggestion is sure enough to replace the given label, by the posterior (N, C + 1)."""
     confidence, suggested = posterior[:, :-1].max(1)
-    confidence = surer(doubt, share) * confidence
+    confidence = LessDoubt.of(doubt, share, posterior.shape[1] - 1).confidence(confidence)
     label = torch.where(given < 0, suggested, given)
     counts = RelabelCounts(posterior.shape[1] - 1)
     counts.add(label, confidence, suggested != label)

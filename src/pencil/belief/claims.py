@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,6 +58,11 @@ class Checks:
     many_rows: bool
     blind: bool = True
     doubt: float = 0.0
+
+    @classmethod
+    def told(cls, *, passed: bool) -> Checks:
+        """Of a posterior that is known to be allowed to replace labels or not, and not why."""
+        return cls(known=True, identified=passed, many_rows=True)
 
     @property
     def reason(self) -> str:
@@ -123,9 +129,25 @@ def doubt_of(log_f: Tensor) -> float:
     return DOUBT if float(log_f.amax(1).exp().mean()) < UNSURE else SLIGHT_DOUBT
 
 
-def surer(doubt: float, share: float) -> float:
-    """The factor of stated confidences where a small share of errors is asked for: half of it at most is for doubt."""
-    return (1 - min(doubt, share / 2)) / (1 - doubt)
+class LessDoubt(NamedTuple):
+    """Stated confidences where a small share of errors is asked for: half of the share at most is for doubt."""
+
+    factor: float
+    offset: float
+
+    @classmethod
+    def of(cls, doubt: float, share: float, classes: int) -> LessDoubt:
+        """What ``doubted`` took from suggestions, less what may stay of it."""
+        factor = (1 - min(doubt, share / 2)) / (1 - doubt)
+        return cls(factor, (factor - 1) / max(classes - 1, 1))
+
+    def confidence(self, stated: Tensor) -> Tensor:
+        """Confidences with less doubt."""
+        return self.factor * stated - self.offset
+
+    def stated(self, confidence: Tensor) -> Tensor:
+        """The confidences as they were stated."""
+        return (confidence + self.offset) / self.factor
 
 
 def doubted(posterior: Tensor, given: Tensor, doubt: float) -> Tensor:

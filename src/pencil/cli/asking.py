@@ -13,7 +13,7 @@ from pencil.errors import ConfigError
 
 if TYPE_CHECKING:
     from pencil.audit import Audit, FrozenLabels
-    from pencil.run import RunDirectory
+    from pencil.run import LabelTable, RunDirectory
 
 
 def ask(
@@ -40,7 +40,7 @@ def ask(
         done["csv"] = write_questions(directory, begun, labels, sheet, rows)
     if sheet is None and answers is None:
         begun = serve_questions(directory, begun, labels, reviewer, rows, port=port, json_=json_)
-    _show(directory, begun, done, max_false_relabels, json_)
+    _show(directory, begun, labels.table, done, json_)
 
 
 def _begun(
@@ -62,22 +62,21 @@ def _begun(
 
 
 def _show(
-    directory: RunDirectory, begun: Audit, done: dict[str, Any], max_false_relabels: float | None, json_: bool
+    directory: RunDirectory, begun: Audit, before: LabelTable, done: dict[str, Any], json_: bool
 ) -> None:
     from pencil.audit import findings, sentences
     from pencil.report.words import relabel_words
     from pencil.results import RELABEL
     from pencil.run import LabelTable
 
-    def replaced(entry: int | None) -> int:
-        chunks = LabelTable.open(directory, max_false_relabels, entry=entry).chunks()
-        return sum(int((rows.verdict == RELABEL).sum()) for rows in chunks)
-
+    after = LabelTable.open(directory, before.rule.max_false_relabels)
+    now, then = (
+        sum(int((rows.verdict == RELABEL).sum()) for rows in table.chunks()) for table in (after, before)
+    )
     found, place = findings(begun), shlex.quote(str(directory.path))
-    now, before = replaced(None), replaced(begun.plan.entry)
     if json_:
         about = {"run": str(directory.path), "asked": found["looks"], "answered": found["answered"]}
-        print_json({**about, **found["asked"], "relabel": now, "relabel_before": before, **done})
+        print_json({**about, **found["asked"], "relabel": now, "relabel_before": then, **done})
         return
     if sheet := done.get("csv"):
         name = shlex.quote(sheet)
@@ -85,8 +84,7 @@ def _show(
         return
     for sentence in sentences(begun, found):
         print_text(sentence)
-    rule = LabelTable.open(directory, max_false_relabels, entry=0).rule
-    print_text(f"{relabel_words(now, rule)} now, {before:,} before")
+    print_text(f"{relabel_words(now, before.rule)} now, {then:,} before")
     left = found["looks"] - found["answered"]
     more = f"pencil review {place} --ask {left}, " if left else ""
     print_text(f"next: {more}pencil labels {place} --out labels.csv, or pencil train DATA --trusted {place}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from html import escape
 from pathlib import Path
@@ -13,6 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from pencil.cli.asking import ask
 from pencil.cli.audit import Shown
@@ -35,6 +36,11 @@ GOALS = (
     "relabel",
     "duplicates",
 )  # as in pencil.review.orders, which the command line imports on use only
+NOT_ASKED = {
+    *("goal", "stop_below", "with_sure", "second_opinion"),
+    *("open_", "host", "allow_remote", "lease_minutes"),
+}
+"""What --ask has no use for."""
 
 
 @click.command()
@@ -137,8 +143,7 @@ def review(
 
     _check_used(goal, stop_below, second_opinion=second_opinion, with_sure=with_sure)
     if asks is not None or answers is not None:
-        others = {"--goal": goal is not None, "--stop-below": stop_below is not None, "--all": with_sure}
-        _check_asked({**others, "--second-opinion": second_opinion, "--allow-remote": allow_remote})
+        _check_asked()
         ask(
             run,
             asks,
@@ -207,8 +212,14 @@ def _check_used(goal: str | None, stop_below: float | None, *, second_opinion: b
         )
 
 
-def _check_asked(others: Mapping[str, bool]) -> None:
-    unused = " and ".join(name for name, is_given in others.items() if is_given)
+def _check_asked() -> None:
+    context = click.get_current_context()
+    unused = " and ".join(
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in NOT_ASKED
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    )
     if unused:
         raise ConfigError(
             f"--ask and {unused}: --ask chooses rows, order and page itself; leave out {unused}"

@@ -284,8 +284,7 @@ class PencilClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.corrected_labels_ = self.classes_[judged.suggested.numpy()]
         self.verdicts_ = np.array(VERDICTS)[judged.verdict.numpy()]
         self.noise_ = posterior.noise
-        sure = posterior.noise.surest > 0
-        checks = posterior.checks or Checks(known=True, identified=sure, many_rows=True)
+        checks = posterior.checks or Checks.told(passed=posterior.noise.surest > 0)
         none = (1 - judged.distribution.sum(1, keepdim=True)).clamp_min(0)
         learned = torch.from_numpy(self.learned_distribution_.argmax(1))
         likeliest = learned if posterior.likeliest is None else posterior.likeliest[place]

@@ -23,7 +23,7 @@ from torch import Tensor
 from pencil.algorithm import Rows, TopRows
 from pencil.belief.answers import NO_CLASS, Released, informed, others_of
 from pencil.belief.belief import FLOOR, SHARE
-from pencil.belief.claims import surer
+from pencil.belief.claims import LessDoubt
 from pencil.estimates import RelabelCounts
 
 KEEP, RELABEL, REVIEW, DROP = range(4)
@@ -62,9 +62,9 @@ class VerdictRule:
         """The lowest confidence (C,) at which a label of each given class is replaced."""
         return counts.thresholds(self.max_false_relabels, self.class_floor)
 
-    def surer(self, doubt: float) -> float:
-        """The factor of confidences that ``doubt`` has lowered, where few errors are asked for."""
-        return surer(doubt, self.max_false_relabels)
+    def less_doubt(self, doubt: float, num_classes: int) -> LessDoubt:
+        """Confidences that ``doubt`` has lowered, where few errors are asked for."""
+        return LessDoubt.of(doubt, self.max_false_relabels, num_classes)
 
     def row_threshold(self) -> float:
         """The lowest confidence if rows are judged one by one: each keeps to the asked share by itself."""
@@ -239,12 +239,13 @@ def judge_all(
 ) -> Judged:
     """Judge rows that are the whole data set, so that the rule's share holds for all of them together.
 
-    For ``surest`` see ``RelabelCounts``, for ``doubt`` see ``VerdictRule.surer``, for the other arguments ``judge``.
+    For ``surest`` see ``RelabelCounts``, for ``doubt`` ``VerdictRule.less_doubt``, for other arguments ``judge``.
     """
-    counts, best = RelabelCounts(_num_classes(distribution), surest), distribution.max(dim=1)
-    candidate, factor = best.indices != given, rule.surer(doubt)
-    counts.add(given, factor * best.values, candidate if trusted is None else candidate & ~trusted)
-    return judge(distribution, given, rule.thresholds(counts)[given] / factor, ids=ids, trusted=trusted)
+    classes, best = _num_classes(distribution), distribution.max(dim=1)
+    counts, less = RelabelCounts(classes, surest), rule.less_doubt(doubt, classes)
+    candidate = best.indices != given
+    counts.add(given, less.confidence(best.values), candidate if trusted is None else candidate & ~trusted)
+    return judge(distribution, given, less.stated(rule.thresholds(counts))[given], ids=ids, trusted=trusted)
 
 
 def verdicts_of(

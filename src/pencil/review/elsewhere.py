@@ -22,11 +22,11 @@ ELSEWHERE = "elsewhere "
 
 
 class MadeElsewhere(NamedTuple):
-    """What somebody said a row is: class numbers of the label, and of the given and suggested one."""
+    """What somebody said a row is: class numbers of the label, None for none, and of the given and suggested one."""
 
     row: int
     id: str
-    label: int
+    label: int | None
     given: int
     suggested: int
     reviewer: str
@@ -49,19 +49,26 @@ def record(
         made: The decisions, one for a row.
         round_: The round of the history.
     """
+    new = list(made)
+    if not new:
+        return  # a run that nobody reviewed stays one
     with closing(Database(directory.path / REVIEW_FILE)) as database:
-        queue = Queue(database, round=round_)
-        history = History(database, queue)
+        history = History(database, Queue(database, round=round_))
         with database.writing():
-            for each in made:
-                who, standing = Who(each.reviewer, ELSEWHERE + source), history.standing(each.row)
-                if standing is not None and (standing.client != who.client or standing.label == each.label):
-                    continue
-                if standing is not None:
-                    history.undo(who, new_id(), standing.entry)
-                id_ = each.id.encode("utf-8", "surrogateescape")
-                choice = Choice(each.row, id_, history.version(each.row), each.action, each.label)
-                history.decide(who, new_id(), [choice])
+            for each in new:
+                _record(history, ELSEWHERE + source, each)
+
+
+def _record(history: History, client: str, made: MadeElsewhere) -> None:
+    who, standing = Who(made.reviewer, client), history.standing(made.row)
+    if standing is not None and (standing.client != client or standing.label == made.label):
+        return
+    if standing is not None:
+        history.undo(who, new_id(), standing.entry)
+    if made.label is not None:
+        id_ = made.id.encode("utf-8", "surrogateescape")
+        choice = Choice(made.row, id_, history.version(made.row), made.action, made.label)
+        history.decide(who, new_id(), [choice])
 
 
 def newest_recorded(folder: Path) -> int:

@@ -49,22 +49,15 @@ def believed(training: Training) -> Believed:
     for places, some in passes_over_inputs(job)():
         features[job.indices[places]] = some.float()
     features = job.runtime.total(features)
-    labels, before = _of_all(training, given.hard), _of_all(training, given.doubted)
-    sure = torch.zeros_like(given.hard) if given.trusted is None else given.trusted.long()
-    answered = torch.zeros_like(sure) if given.before is None else (given.before != UNKNOWN).long()
-    before = torch.where(_of_all(training, answered).bool(), before, UNKNOWN)
-    posterior, likeliest, flags = _found(training, features, labels, _of_all(training, sure).bool(), before)
+    labels, sure = _of_all(training, given.hard), _of_all(training, ~given.unverified).bool()
+    mine = torch.full_like(given.hard, UNKNOWN) if given.before is None else given.before
+    before = _of_all(training, mine)
+    posterior, likeliest, flags = _found(training, features, labels, sure, before)
     *passed, doubt = flags.tolist()
     checks = replace(Checks(*map(bool, passed)), doubt=doubt)
-    noise = noise_of(_with(posterior, before, labels), labels, checks)
-    return Believed(posterior[job.indices, :-1], likeliest[job.indices], noise, checks)
-
-
-def _with(posterior: Tensor, before: Tensor, labels: Tensor) -> Tensor:
-    """The posterior (N, C + 1) with what people said about the rows that had another label before."""
-    places = (before != UNKNOWN).nonzero()[:, 0]
-    said = torch.nn.functional.one_hot(labels[places], posterior.shape[1]).to(posterior.dtype)
-    return posterior.index_copy(0, places, said)
+    mine, answered = posterior[job.indices, :-1], before != UNKNOWN
+    posterior[answered] = torch.nn.functional.one_hot(labels[answered], posterior.shape[1]).float()
+    return Believed(mine, likeliest[job.indices], noise_of(posterior, labels, checks), checks)
 
 
 def _found(

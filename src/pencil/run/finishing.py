@@ -14,7 +14,7 @@ from pencil.engine import Loop, Training, read_metrics, whole_weights
 from pencil.results import save_labels, save_model, summarize
 from pencil.run.directory import RunDirectory
 from pencil.run.estimation import Estimation
-from pencil.run.label_table import keeps_beliefs, rows_to_keep
+from pencil.run.kept_beliefs import keeps_beliefs, rows_to_keep
 from pencil.run.neighbours import leave_neighbours
 from pencil.run.network import model_card
 from pencil.run.sources import Prepared

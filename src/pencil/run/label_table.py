@@ -15,11 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pencil.algorithm import Rows, TopRows, as_distribution
+from pencil.algorithm import Rows, TopRows
 from pencil.belief import NO_CLASS, Belief, Checks, NoiseSums, Ranking, Released, released
-from pencil.config import RunConfig
-from pencil.config.methods import OwnMethod
-from pencil.engine import LabelLearner, fitting_method
+from pencil.engine import fitting_method
 from pencil.estimates import RelabelCounts
 from pencil.estimates.relabel import NEVER
 from pencil.methods import Method
@@ -43,14 +41,13 @@ from pencil.results import (
     was_reviewed,
 )
 from pencil.results.estimates import ESTIMATES
-from pencil.results.judged import informed_rows, runners_up
+from pencil.results.judged import certain, informed_rows, runners_up
 from pencil.results.neighbours import TRAIN
 from pencil.results.saved import SavedRows
 from pencil.run.directory import RunDirectory
-from pencil.stores import DenseStore, StoreChoice, rows_at_once
+from pencil.run.kept_beliefs import is_belief, kept_as
+from pencil.stores import StoreChoice, rows_at_once
 from pencil.stores.given import UNKNOWN
-
-ROUNDING = 1e-3  # tolerance for rows in half precision
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class LabelTable:
         """
         directory.require_finished()
         names, config = read_card(directory.path).class_names, directory.config
-        choice, method = _kept_as(directory)
+        choice, method = kept_as(directory)
         width, method = method.row_width(len(names)), fitting_method(method, choice, len(names))
         saved = SavedLabels(directory.path, len(names), choice.make(0, width).state())
         estimates = read_estimates(directory.path, len(names))
@@ -160,7 +157,7 @@ class LabelTable:
         for judged in self.chunks():
             sums.add(judged.distribution, judged.given)
         surest = self.stored.surest if self._released is None else 1.0
-        noise = sums.noise(Checks(known=True, identified=surest > 0, many_rows=True))
+        noise = sums.noise(Checks.told(passed=surest > 0))
         alarms = tuple(self.stored.alarms) if self._released is None else ()
         found = replace(noise, alarms=alarms, surest=surest)
         return Estimates.of(found, self.stored.source, self.stored.store)
@@ -184,19 +181,18 @@ class LabelTable:
 
     def belief(self) -> Belief:
         """The belief about all rows in memory, with all answers."""
-        parts = [(saved.given, self._posterior(saved)) for saved in self._saved_chunks()]
-        whole = torch.cat([rows.dense() if isinstance(rows, TopRows) else rows for _, rows in parts]).float()
-        known = torch.cat([given.verified for given, _ in parts])
-        given = torch.cat([labels.doubted for labels, _ in parts])
-        whole[known] = torch.nn.functional.one_hot(given[known], whole.shape[1]).float()
-        parts_of_best = zip(self._saved_chunks(), self.chunks(decided=False, learned=True), strict=True)
-        best = [
-            judged.taken("best") if saved.likeliest is None else saved.likeliest
-            for saved, judged in parts_of_best
-        ]
-        checks = self.stored.checks or Checks(known=True, identified=self.stored.surest > 0, many_rows=True)
+        parts, given, best = [], [], []
+        both = zip(self._saved_chunks(), self.chunks(decided=False, learned=True), strict=True)
+        for saved, judged in both:
+            rows, known = self._posterior(saved), saved.given.verified.nonzero()[:, 0]
+            rows = certain(rows, known, saved.given.hard[known])
+            parts.append((rows.dense() if isinstance(rows, TopRows) else rows).float())
+            given.append(saved.given.doubted)
+            best.append(judged.taken("best") if saved.likeliest is None else saved.likeliest)
+        whole = torch.cat(parts)
         none = (1 - whole.sum(1, keepdim=True)).clamp_min(0)
-        return Belief(given, torch.cat([whole, none], 1), torch.cat(best), checks, self.answers)
+        checks = self.stored.checks or Checks.told(passed=self.stored.surest > 0)
+        return Belief(torch.cat(given), torch.cat([whole, none], 1), torch.cat(best), checks, self.answers)
 
     def ask(self, number: int) -> list[int]:
         """Rows whose answers release most; see ``Belief.ask``. Reads all rows once."""
@@ -211,15 +207,16 @@ class LabelTable:
     @cached_property
     def thresholds(self) -> Tensor:
         """The lowest confidence (C,) at which a label of each given class is replaced; reads all rows once."""
-        counts = RelabelCounts(len(self.class_names), self.stored.surest)
-        factor = self.rule.surer(0.0 if self.stored.checks is None else self.stored.checks.doubt)
+        classes, checks = len(self.class_names), self.stored.checks
+        counts = RelabelCounts(classes, self.stored.surest)
+        less = self.rule.less_doubt(0.0 if checks is None else checks.doubt, classes)
         for saved in self._saved_chunks():
             given, best = saved.given.hard, self._posterior(saved).max(dim=1)
             candidate = best.indices != given
             if saved.given.trusted is not None:
                 candidate &= ~saved.given.trusted
-            counts.add(given, factor * best.values, candidate)
-        return self.rule.thresholds(counts) / factor
+            counts.add(given, less.confidence(best.values), candidate)
+        return less.stated(self.rule.thresholds(counts))
 
     @cached_property
     def _ranking(self) -> tuple[Ranking, Tensor]:
@@ -328,69 +325,3 @@ def _kept_store(directory: RunDirectory, estimates: Estimates) -> StoreChoice:
         return StoreChoice.parse(estimates.store).in_memory
     except ValueError as error:
         raise damaged(directory.path / ESTIMATES, error) from error
-
-
-@dataclass(frozen=True)
-class KeptBelief(Method):
-    """Replaces a method when a finished run is read: its rows are the distributions of that method.
-
-    Reports, reviews and exports therefore need no user code and no labels that training started from.
-    """
-
-    learned: bool
-
-    def row_width(self, num_classes: int) -> int:
-        """C; 0 if the method does not learn labels."""
-        return num_classes if self.learned else 0
-
-    def label_distribution(self, rows: Tensor, given: Tensor, num_classes: int) -> Tensor:
-        """The rows; the given labels if the method does not learn labels."""
-        return rows if self.learned else as_distribution(given, num_classes)
-
-
-def keeps_beliefs(config: RunConfig, *, has_start: bool) -> bool:
-    """Whether a finished run keeps distributions: what the method's own rows mean depends on more than themselves.
-
-    That is the code of a user's own method, or other labels than the given ones, from which it learned in the end.
-    """
-    own = isinstance(config.method, OwnMethod)
-    return own or (has_start and not config.load_method().rows_are_beliefs)
-
-
-def rows_to_keep(config: RunConfig, learner: LabelLearner, folder: Path) -> dict[str, Tensor]:
-    """The label rows that a finished run keeps: the store's, or the method's distributions."""
-    if not keeps_beliefs(config, has_start=learner.has_start):
-        return learner.store.state()
-    width = KeptBelief(learner.method.learns_labels).row_width(learner.num_classes)
-    kept = DenseStore(
-        len(learner.given), width, folder
-    )  # mapped, because it may be wider than the method's own rows
-    for indices in torch.arange(len(learner.given)).split(rows_at_once(width)):
-        if width:
-            kept.scatter(indices, learner.label_distribution(indices))
-    return kept.state()
-
-
-def _kept_as(directory: RunDirectory) -> tuple[StoreChoice, Method]:
-    """The store and method that interpret what ``rows_to_keep`` saved."""
-    config = directory.config
-    if keeps_beliefs(config, has_start=True):  # it may; the summary knows
-        beliefs = directory.summary.get("keeps_beliefs")
-        if beliefs is None:  # a run of before there were recomputed labels
-            beliefs = keeps_beliefs(config, has_start=config.start.labels != "given")
-        if beliefs:
-            return StoreChoice(), KeptBelief(directory.summary.get("learns_labels", True))
-    return StoreChoice.parse(config.store).in_memory, config.load_method()
-
-
-def is_belief(distribution: Rows) -> bool:
-    """Whether all entries (B, C), whole or cut, are probabilities of existing classes."""
-    if not isinstance(distribution, TopRows):
-        return _are_probabilities(distribution)
-    classes = distribution.classes
-    known = not classes.numel() or 0 <= int(classes.min()) <= int(classes.max()) < distribution.num_classes
-    return known and _are_probabilities(distribution.values) and _are_probabilities(distribution.rest)
-
-
-def _are_probabilities(values: Tensor) -> bool:
-    return bool(((values >= -ROUNDING) & (values <= 1 + ROUNDING)).all())  # False for NaN

@@ -16,7 +16,8 @@ from pencil.results import POSTERIOR, DecisionReader, SavedLabels, read_card, wa
 from pencil.results.decisions import reading
 from pencil.results.files import damaged
 from pencil.run.directory import RunDirectory, own_folders
-from pencil.run.label_table import LabelTable, is_belief
+from pencil.run.kept_beliefs import is_belief
+from pencil.run.label_table import LabelTable
 from pencil.run.trusted import DATA, TRUSTED
 from pencil.stores import rows_at_once
 
