@@ -1,19 +1,20 @@
-"""Directions, groups of copies, folds and the neighbours that vote, against loops."""
+"""Groups of copies, folds and the neighbours that vote, against loops."""
 
 import math
 
 import pytest
 import torch
 
-from pencil.belief import rows as belief_rows
+from pencil.belief.directions import directions
 from pencil.belief.rows import (
     FEWEST,
     FOLDS,
     MANY_CLASSES,
     NEAR,
     SEARCHED,
+    _agreement,
     alone_rows,
-    directions,
+    copied_groups,
     grouped_rows,
 )
 from pencil.estimates.neighbours import nearest
@@ -29,102 +30,6 @@ def generator(seed=0):
 
 def normal(rows, width, seed=0):
     return torch.randn(rows, width, generator=generator(seed))
-
-
-def constant_columns(x):
-    return torch.cat([x, torch.full((len(x), 2), 7.3), torch.zeros(len(x), 1)], 1)
-
-
-def with_nan(x):
-    x = x.clone()
-    x[::7, 2], x[3] = math.nan, math.nan
-    x[5, 1], x[6, 1] = math.inf, -math.inf
-    return x
-
-
-def far_away(x):
-    return x + 3e4
-
-
-def of_many_scales(x):
-    return x * torch.logspace(-6, 6, x.shape[1])
-
-
-@pytest.mark.parametrize("clipped", [False, True])
-@pytest.mark.parametrize("change", [constant_columns, with_nan, far_away, of_many_scales])
-def test_directions_are_finite_and_have_length_1(change, clipped):
-    axes, lengths = directions(change(normal(300, 6)), clipped=clipped)
-    assert bool(axes.isfinite().all())
-    assert bool(lengths.isfinite().all())
-    torch.testing.assert_close(axes.norm(dim=1), torch.ones(300), rtol=0, atol=1e-4)
-    assert lengths.shape == (300, 1)
-    assert float(lengths.median()) == pytest.approx(1, rel=1e-4)
-
-
-@pytest.mark.parametrize("clipped", [False, True])
-def test_constant_columns_and_a_large_offset_change_nothing(clipped):
-    x = normal(300, 6)
-    axes, lengths = directions(x, clipped=clipped)
-    more = directions(constant_columns(x), clipped=clipped)
-    torch.testing.assert_close(more[0] @ more[0].T, axes @ axes.T, rtol=0, atol=1e-3)
-    torch.testing.assert_close(more[1], lengths, rtol=1e-3, atol=1e-3)
-    far = directions(x + 3e4, clipped=clipped)  # a float32 keeps 0.002 of these
-    torch.testing.assert_close(far[0] @ far[0].T, axes @ axes.T, rtol=0, atol=0.02)
-
-
-@pytest.mark.parametrize("clipped", [False, True])
-@pytest.mark.parametrize("value", [0.0, 1.0, 3.3])
-def test_features_that_are_all_constant_have_one_direction_for_all_rows(value, clipped):
-    axes, lengths = directions(torch.full((30, 4), value), clipped=clipped)
-    assert bool(axes.isfinite().all())
-    assert bool(lengths.isfinite().all())
-    assert len(axes) == len(lengths) == 30
-    assert bool((axes == axes[0]).all())
-
-
-@pytest.mark.parametrize("size", [1e-6, 1e6])
-def test_plain_directions_do_not_depend_on_a_common_scale(size):
-    x = normal(300, 6)
-    for found, expected in zip(
-        directions(size * x, clipped=False), directions(x, clipped=False), strict=True
-    ):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-
-
-def test_clipped_directions_do_not_depend_on_the_scale_of_each_feature():
-    x = normal(300, 6)
-    scaled = x * torch.logspace(-3, 3, 6)
-    for found, expected in zip(directions(scaled, clipped=True), directions(x, clipped=True), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-    assert not torch.allclose(directions(scaled, clipped=False)[0], directions(x, clipped=False)[0], atol=0.1)
-
-
-def test_clipped_features_equal_a_loop():
-    x = normal(301, 5)
-    x[:, 3] = (torch.arange(301) % 10 == 0) * 9.0  # the quartile range is 0
-    x[7, 1] = 1e5
-    spread = x.square().mean(0).sqrt()
-    found = belief_rows._clipped(x, spread)
-    for column in range(5):
-        values = sorted(x[:, column].tolist())
-        quartile = (values[225] - values[75]) / 1.349
-        scale = quartile if quartile > 0.2 * float(spread[column]) else float(spread[column])
-        if column == 1:  # one far value makes the standard deviation large, so it is used
-            assert scale == float(spread[column])
-        expected = [min(max((value - values[150]) / scale, -5), 5) for value in x[:, column].tolist()]
-        torch.testing.assert_close(found[:, column], torch.tensor(expected), rtol=1e-4, atol=1e-5)
-
-
-def test_a_few_far_values_decide_clipped_directions_less():
-    x = normal(300, 6)
-    far = x.clone()
-    far[:3, 0] = 20.0
-
-    def change(clipped):
-        one, other = (directions(each, clipped=clipped)[0][3:] for each in (x, far))
-        return float((one @ one.T - other @ other.T).abs().mean())
-
-    assert change(True) < 0.5 * change(False)
 
 
 def with_copies():
@@ -162,19 +67,19 @@ def copied():
 def test_copies_with_the_same_label_are_one_group():
     x, label = with_copies()
     found = nearest(directions(x, clipped=False)[0], SEARCHED)
-    assert torch.equal(same(belief_rows.copied_groups(found, label)), same(naive_groups()))
+    assert torch.equal(same(copied_groups(found, label)), same(naive_groups()))
 
 
 def test_copies_with_other_labels_are_in_no_group():
     x, label = with_copies()
     label[:COPIES] = torch.arange(COPIES) % CLASSES
     found = nearest(directions(x, clipped=False)[0], SEARCHED)
-    assert len(belief_rows.copied_groups(found, label).unique()) == ROWS
+    assert len(copied_groups(found, label).unique()) == ROWS
 
 
 def test_rows_without_copies_are_in_no_group():
     found = nearest(directions(normal(ROWS, 6), clipped=False)[0], SEARCHED)
-    assert len(belief_rows.copied_groups(found, torch.zeros(ROWS, dtype=torch.long)).unique()) == ROWS
+    assert len(copied_groups(found, torch.zeros(ROWS, dtype=torch.long)).unique()) == ROWS
 
 
 def test_agreement_is_the_share_of_pairs_with_the_same_label():
@@ -182,7 +87,7 @@ def test_agreement_is_the_share_of_pairs_with_the_same_label():
     given = torch.tensor([4, 4, 1, 2, 2, 0, 1, 3])
     pairs = [(i, j) for i in range(8) for j in range(i) if group[i] == group[j]]
     share = sum(int(given[i] == given[j]) for i, j in pairs) / len(pairs)
-    assert belief_rows._agreement(group, given) == pytest.approx(share)
+    assert _agreement(group, given) == pytest.approx(share)
 
 
 def test_a_row_weighs_one_over_the_size_of_its_group_and_nothing_without_a_label(copied):
@@ -197,8 +102,16 @@ def test_whole_groups_are_in_one_fold_and_one_half(copied):
     for group in groups.unique():
         assert len(copied.fold[groups == group].unique()) == 1
         assert len(copied.half[groups == group].unique()) == 1
-    assert copied.fold.unique().tolist() == list(range(FOLDS))
+    assert copied.fold.unique().tolist() == list(range(copied.folds))
     assert copied.half.unique().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("classes", "folds"), [(2, 5), (4, 10), (24, 20)])
+def test_classes_with_few_rows_have_more_folds(classes, folds):
+    given = torch.arange(ROWS) % classes
+    unverified = torch.zeros(ROWS, dtype=torch.bool)
+    rows = grouped_rows(directions(normal(ROWS, 6), clipped=False), given, unverified, classes)
+    assert rows.folds == folds == len(rows.fold.unique())
 
 
 def test_folds_are_of_about_equal_size():
@@ -208,9 +121,11 @@ def test_folds_are_of_about_equal_size():
         torch.zeros(ROWS, dtype=torch.bool),
         CLASSES,
     )
-    assert torch.bincount(rows.fold).tolist() == [ROWS // FOLDS] * FOLDS
-    assert torch.cat([rows.held(fold) for fold in range(FOLDS)]).sort().values.tolist() == list(range(ROWS))
-    for fold in range(FOLDS):
+    assert torch.bincount(rows.fold).tolist() == [ROWS // rows.folds] * rows.folds
+    assert torch.cat([rows.held(fold) for fold in range(rows.folds)]).sort().values.tolist() == list(
+        range(ROWS)
+    )
+    for fold in range(rows.folds):
         assert rows.held(fold).tolist() == [row for row in range(ROWS) if int(rows.fold[row]) == fold]
 
 
@@ -239,7 +154,7 @@ def by_group(votes):
 
 def test_the_nearest_rows_outside_the_fold_and_the_group_vote(copied):
     groups, numbers = naive_groups(), set()
-    for fold in range(FOLDS):
+    for fold in range(copied.folds):
         near, weight = copied.votes[fold]
         for row in range(0, ROWS, 3):
             pairs = zip(near[row].tolist(), weight[row].tolist(), strict=True)
@@ -267,7 +182,8 @@ def test_with_few_rows_or_many_classes_nobody_votes():
         return grouped_rows(directions(normal(number, 6), clipped=False), given, unverified, classes)
 
     assert rows(FEWEST, CLASSES).votes == ()
-    assert len(rows(FEWEST + 1, CLASSES).votes) == FOLDS
+    some = rows(FEWEST + 1, CLASSES)
+    assert len(some.votes) == some.folds
     many = rows(FEWEST + 1, MANY_CLASSES + 1)
     assert many.votes == ()
     assert many.folds == 1

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
+from pencil.belief.directions import directions
 from pencil.belief.readout import RIGID, held_out, probabilities_held_out, read
-from pencil.belief.rows import FOLDS, MANY_CLASSES, BeliefRows, directions, grouped_rows
+from pencil.belief.rows import MANY_CLASSES, BeliefRows, grouped_rows
 
 ROWS, WIDTH, CLASSES, COPIES = 210, 5, 3, 6
 
@@ -121,10 +122,10 @@ def test_with_many_classes_each_row_is_left_out_of_its_own_prototype():
 
 
 def test_each_row_comes_from_the_read_out_of_its_fold(rows):
-    labels = [soft_labels(rows, fold) for fold in range(FOLDS)]
+    labels = [soft_labels(rows, fold) for fold in range(rows.folds)]
     held = held_out(rows, labels, whole=True)
-    assert len(held.parts) == FOLDS
-    for fold in range(FOLDS):
+    assert len(held.parts) == rows.folds
+    for fold in range(rows.folds):
         part = read(rows, labels[fold], fold)
         assert torch.equal(held.parts[fold], part)
         for row in rows.held(fold).tolist():
@@ -132,7 +133,7 @@ def test_each_row_comes_from_the_read_out_of_its_fold(rows):
 
 
 def test_without_the_learned_rows_the_same_is_read(rows):
-    labels = [soft_labels(rows, fold) for fold in range(FOLDS)]
+    labels = [soft_labels(rows, fold) for fold in range(rows.folds)]
     all_rows, held = held_out(rows, labels, whole=True), held_out(rows, labels, whole=False)
     assert held.parts == ()
     torch.testing.assert_close(held.phi, all_rows.phi, rtol=1e-4, atol=1e-4)
@@ -141,7 +142,7 @@ def test_without_the_learned_rows_the_same_is_read(rows):
 
 
 def test_strangeness_and_heavy_tails_equal_a_loop(rows):
-    held = held_out(rows, [rows.one_hot()] * FOLDS, whole=False)
+    held = held_out(rows, [rows.one_hot()] * rows.folds, whole=False)
     far = [-max(values) for values in held.phi[0].tolist()]
     middle = sorted(far)[(ROWS - 1) // 2]
     typical = sorted(abs(each - middle) for each in far)[(ROWS - 1) // 2]

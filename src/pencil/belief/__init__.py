@@ -7,7 +7,8 @@ about, and takes their answers. Only tensors come in and go out; nothing here de
 from pencil.belief.answers import NO_CLASS, Ranking, Released, released
 from pencil.belief.belief import SHARE, Belief, Decided
 from pencil.belief.claims import Checks
-from pencil.belief.find import believe, believe_probabilities
+from pencil.belief.find import believe, believe_and_read, believe_probabilities
+from pencil.belief.reader import Reader, ReadRows
 from pencil.belief.shares import NoiseSums, noise_of
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "Decided",
     "NoiseSums",
     "Ranking",
+    "ReadRows",
+    "Reader",
     "Released",
     "believe",
+    "believe_and_read",
     "believe_probabilities",
     "noise_of",
     "released",

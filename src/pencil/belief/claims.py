@@ -27,10 +27,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pencil.belief.directions import sampled
 from pencil.belief.fitting import CELLS, FULL_CLASSES, LEAST_SAMPLE, Rung, fitted
 from pencil.belief.model import Model, Said, mean_and_error
 from pencil.belief.rounds import Reading
-from pencil.belief.rows import BeliefRows, sampled
+from pencil.belief.rows import BeliefRows
 from pencil.estimates.noise import less_sure
 
 KNOWN_ERRORS, KNOWN_NATS = 3.0, 0.01

@@ -1,10 +1,12 @@
 """Find the belief about every label: P(t | all that was said about the row) ∝ f_t(x) · Π P(opinion | t, who said it).
 
-1. Directions, groups of copies, folds and neighbours of the rows (``rows``).
+1. Directions, groups of copies, folds and neighbours of the rows (``directions``, ``rows``).
 2. Read-outs of each row without itself (``readout``), and noise as rich as left-out labels allow (``model``,
    ``fitting``), in rounds of better labels (``rounds``).
 3. A second read-out, of which a part is mixed in unless left-out labels reject it (``head``).
 4. Checks of whether labels may be replaced at all (``claims``).
+
+Of very many rows the belief is found from some, and the others are read by it (``reader``).
 
 Legend: N rows, D features, C classes.
 """
@@ -12,18 +14,21 @@ Legend: N rows, D features, C classes.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from pencil.belief.belief import SHARE, Belief, surely
 from pencil.belief.claims import are_blind, doubt_of, doubted, tested
+from pencil.belief.directions import Directions
 from pencil.belief.fitting import CELLS, FULL_CLASSES, Rung, climbed, fitted
-from pencil.belief.head import MIXED, linear_read_out
+from pencil.belief.head import MIXED, linear_read_outs, read_linearly, with_second
 from pencil.belief.model import Model, Said, mean_and_error
+from pencil.belief.reader import Reader, with_usual
 from pencil.belief.readout import held_out, probabilities_held_out, read
 from pencil.belief.rounds import Reading, rounds_of
-from pencil.belief.rows import MANY_CLASSES, BeliefRows, alone_rows, directions, grouped_rows
+from pencil.belief.rows import MANY_CLASSES, BeliefRows, alone_rows, grouped_rows
 
 REJECTED_ERRORS, REJECTED_NATS = 2.0, 0.002
 """A part of the second read-out is rejected if left-out labels are less likely with it by so many errors and nats."""
@@ -44,9 +49,18 @@ def believe(
         before: (N,) the classes of verified rows before people said what they are, which tells about other rows; −1
             where that is not known. None for nowhere.
     """
+    return believe_and_read(features, given, classes, sure, before)[0]
+
+
+def believe_and_read(
+    features: Tensor, given: Tensor, classes: int, sure: Tensor | None = None, before: Tensor | None = None
+) -> tuple[Belief, Reader]:
+    """The belief about rows as ``believe`` finds it, and what reads other rows by it."""
     verified = torch.zeros(len(given), dtype=torch.bool) if sure is None else sure
-    rows = _rows(features, given, verified, classes)
-    return _belief(rows, rounds_of(rows), mixes=2 < classes <= FULL_CLASSES, before=before)
+    map_, rows = _rows(features, given, verified, classes)
+    best = rounds_of(rows)
+    belief, weights, right = _belief(rows, best, mixes=2 < classes <= FULL_CLASSES, before=before)
+    return belief, Reader(map_, rows, best, weights, right, belief.checks.doubt)
 
 
 def believe_probabilities(probabilities: Tensor, given: Tensor, sure: Tensor | None = None) -> Belief:
@@ -56,21 +70,42 @@ def believe_probabilities(probabilities: Tensor, given: Tensor, sure: Tensor | N
     rows = alone_rows((nothing, nothing + 1), given, verified, probabilities.shape[1])
     held = probabilities_held_out(probabilities)
     model = climbed(Said.of(held, rows), rows.half, Model.first(len(held.phi), rows), gated=True)
-    return _belief(rows, Reading.of(model, held, [], rows), mixes=False)
+    return _belief(rows, Reading.of(model, held, [], rows), mixes=False).belief
 
 
-def _belief(rows: BeliefRows, best: Reading, *, mixes: bool, before: Tensor | None = None) -> Belief:
+class _Found(NamedTuple):
+    """A belief, the weights of the second read-out if it is mixed in, and how often given labels are right."""
+
+    belief: Belief
+    weights: list[Tensor]
+    right: float
+
+
+class _Read(NamedTuple):
+    """Log f (N, C), the posterior (N, C + 1), the likeliest class (N,), and the weights of the second read-out."""
+
+    log_f: Tensor
+    posterior: Tensor
+    likeliest: Tensor
+    weights: list[Tensor]
+
+    @classmethod
+    def of(cls, log_f: Tensor, posterior: Tensor) -> _Read:
+        return cls(log_f, posterior, posterior[:, :-1].argmax(1), [])
+
+
+def _belief(rows: BeliefRows, best: Reading, *, mixes: bool, before: Tensor | None = None) -> _Found:
     """What follows from the best reading; rows that people answered are read as if nobody had."""
     checks, model = tested(rows, best), best.model
     answered = torch.zeros_like(rows.sure) if before is None else rows.sure & (before >= 0)
     given = rows.given if before is None else torch.where(answered, before, rows.given)
     known = rows.sure & ~answered
     said = Said.of(best.held, rows)._replace(given=given, sure=known)
-    log_f, posterior = model.log_f(said.phi), model.posterior(said)
-    likeliest = posterior[:, :-1].argmax(1)
+    found = _Read.of(model.log_f(said.phi), model.posterior(said))
     if mixes and checks.passed:
-        log_f, posterior, likeliest = _mixed(rows, best, said, log_f, posterior)
-    posterior = _without_features(posterior, rows)
+        found = _mixed(rows, best, said, found)
+    log_f, posterior, likeliest, weights = found
+    posterior, right = _without_features(posterior, rows)
     posterior[known] = torch.nn.functional.one_hot(given[known], posterior.shape[1]).float()
     likeliest = torch.where(rows.sure, rows.given, likeliest)
     doubt = doubt_of(log_f)
@@ -79,31 +114,29 @@ def _belief(rows: BeliefRows, best: Reading, *, mixes: bool, before: Tensor | No
     blind = are_blind(log_f, given, posterior[:, :-1].argmax(1), chosen)
     places = answered.nonzero()[:, 0]
     answers = dict(zip(places.tolist(), rows.given[places].tolist(), strict=True))
-    return Belief(given, stated, likeliest, replace(checks, blind=blind, doubt=doubt), answers)
+    belief = Belief(given, stated, likeliest, replace(checks, blind=blind, doubt=doubt), answers)
+    return _Found(belief, weights, right)
 
 
-def _without_features(posterior: Tensor, rows: BeliefRows) -> Tensor:
-    """The posterior, with the usual share of wrong labels where a class has hardly any other row to compare with."""
-    has = rows.given >= 0
-    counts = torch.bincount(rows.given[has], rows.weight[has].double(), rows.classes)
-    alone = has & (counts[rows.given.clamp_min(0)] - rows.weight < 1.5)
-    if not bool(alone.any()) or bool(alone.all()):
-        return posterior
+def _without_features(posterior: Tensor, rows: BeliefRows) -> tuple[Tensor, float]:
+    """The posterior, with the usual share of right labels where a class has hardly any other row; and this share."""
+    has, alone = rows.given >= 0, rows.is_alone(rows.given, rows.weight)
     others = has & ~alone
+    if not bool(others.any()):
+        return posterior, 1.0
     right = float(posterior[others].gather(1, rows.given[others, None]).mean())
-    usual = torch.full((int(alone.sum()), posterior.shape[1]), (1 - right) / max(rows.classes - 1, 1))
-    usual[:, -1] = 0.0
-    return posterior.index_copy(0, alone.nonzero()[:, 0], usual.scatter(1, rows.given[alone, None], right))
+    return with_usual(posterior, rows.given, alone, right), right
 
 
-def _rows(features: Tensor, given: Tensor, sure: Tensor, classes: int) -> BeliefRows:
+def _rows(features: Tensor, given: Tensor, sure: Tensor, classes: int) -> tuple[Directions, BeliefRows]:
     """The rows by plain or by scaled and clipped features, whichever makes left-out labels likelier."""
-    found = directions(features, clipped=False)
-    if classes <= MANY_CLASSES:
-        both = (found, directions(features, clipped=True))
-        found = max(both, key=lambda each: _likely(alone_rows(each, given, sure, classes)))
+    maps = [Directions.of(features, clipped=False)]
+    maps += [Directions.of(features, clipped=True)] if classes <= MANY_CLASSES else []
+    found = [each(features) for each in maps]
+    likely = [_likely(alone_rows(each, given, sure, classes)) for each in found] if len(maps) > 1 else [0.0]
+    best = likely.index(max(likely))
     rows = grouped_rows if len(given) > FEWEST_COMPARED else alone_rows
-    return rows(found, given, sure, classes)
+    return maps[best], rows(found[best], given, sure, classes)
 
 
 def _likely(rows: BeliefRows) -> float:
@@ -114,21 +147,17 @@ def _likely(rows: BeliefRows) -> float:
     return fitted(Model.first(len(phi), rows), Rung("rate"), said, steps=_LIKELY_STEPS).value
 
 
-def _mixed(
-    rows: BeliefRows, best: Reading, said: Said, log_f: Tensor, posterior: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """With a part of the second read-out: log f (N, C), the posterior (N, C + 1), the likeliest class (N,)."""
+def _mixed(rows: BeliefRows, best: Reading, said: Said, found: _Read) -> _Read:
+    """With a part of the second read-out, unless left-out labels reject it."""
     model, classes = best.model, rows.classes
     parts = (best.held if best.held.parts else held_out(rows, best.labels, whole=True)).parts
     targets = [model.posterior(Said.of(best.held, rows, part))[:, :classes] for part in parts]
-    second = linear_read_out(rows, targets)
-    mixed = ((1 - MIXED) * log_f.exp() + MIXED * second).clamp_min(1e-9).log()
+    weights = linear_read_outs(rows, targets)
+    second = read_linearly(rows.directions, rows.lengths, rows.fold, weights)
+    mixed = ((1 - MIXED) * found.log_f.exp() + MIXED * second).clamp_min(1e-9).log()
     both, none = model.joint(mixed, said)
     free = rows.weight.masked_fill(rows.sure, 0.0)
     gain, error = mean_and_error(torch.logaddexp(both.logsumexp(1), none) - best.likelihood, free)
     if gain < -max(REJECTED_ERRORS * error, REJECTED_NATS):
-        return log_f, posterior, posterior[:, :-1].argmax(1)
-    second = torch.cat([second * (1 - posterior[:, classes:]), posterior[:, classes:]], 1)
-    likeliest = (posterior + second)[:, :classes].argmax(1)
-    total = (1 - MIXED) * posterior + MIXED * second
-    return mixed, total / total.sum(1, keepdim=True), likeliest
+        return found
+    return _Read(mixed, *with_second(found.posterior, second), weights)

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from pencil.belief.descent import minimise
+from pencil.belief.directions import sampled
 from pencil.belief.gradient import SummedLikelihood
 from pencil.belief.model import Model, Said, mean_and_error
-from pencil.belief.rows import sampled
 
 CELLS, LEAST_SAMPLE = 300_000, 1000
 """Rows times classes that parameters are fitted to, and the least number of rows."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pencil.belief.descent import minimise
-from pencil.belief.rows import FOLDS, BeliefRows
+from pencil.belief.rows import BeliefRows
 
 MIXED = 0.25
 DECAY, TRUNCATED = 1e-4, 0.7
@@ -24,17 +24,38 @@ _LONGEST = 3.0
 _STEPS = (40, 30)
 
 
-def linear_read_out(rows: BeliefRows, believed: list[Tensor]) -> Tensor:
-    """F (N, C) from beliefs (N, C) of each fold, each row from a fit without its fold."""
-    x = torch.cat([rows.directions * rows.lengths.clamp_max(_LONGEST), torch.ones(len(rows.given), 1)], 1)
-    found = torch.zeros(len(x), rows.classes)
-    for fold in range(FOLDS):
-        held = rows.fold == fold
-        target = believed[fold][~held]
+def linear_read_outs(rows: BeliefRows, believed: list[Tensor]) -> list[Tensor]:
+    """The weights (R + 1, C) of each fold, from beliefs (N, C) about the rows outside of it."""
+    x, found = whitened(rows.directions, rows.lengths), []
+    for fold in range(rows.folds):
+        learned = rows.fold != fold
+        target = believed[fold][learned]
         target = target / target.sum(1, keepdim=True).clamp_min(1e-9)
-        weight = (rows.weight / rows.weight.sum())[~held, None]
-        found[held] = (x[held] @ _fitted(x[~held], weight * target)).softmax(1)
+        weight = (rows.weight / rows.weight.sum())[learned, None]
+        found.append(_fitted(x[learned], weight * target))
     return found
+
+
+def read_linearly(axes: Tensor, lengths: Tensor, fold: Tensor, weights: list[Tensor]) -> Tensor:
+    """F (B, C) of rows with directions (B, R) and relative lengths (B, 1), by the weights of their folds (B,)."""
+    x, found = whitened(axes, lengths), torch.zeros(len(axes), weights[0].shape[1])
+    for number, each in enumerate(weights):
+        held = fold == number
+        found[held] = (x[held] @ each).softmax(1)
+    return found
+
+
+def whitened(axes: Tensor, lengths: Tensor) -> Tensor:
+    """(B, R + 1) white rows, none very long, and a 1."""
+    return torch.cat([axes * lengths.clamp_max(_LONGEST), torch.ones(len(axes), 1)], 1)
+
+
+def with_second(posterior: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """The posterior (B, C + 1) with a part of the second read-out (B, C), and the likeliest class (B,) by both."""
+    none = posterior[:, -1:]
+    second = torch.cat([second * (1 - none), none], 1)
+    total = (1 - MIXED) * posterior + MIXED * second
+    return total / total.sum(1, keepdim=True), (posterior + second)[:, :-1].argmax(1)
 
 
 def _fitted(x: Tensor, target: Tensor) -> Tensor:

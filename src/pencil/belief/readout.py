@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from pencil.belief.rows import BeliefRows
+from pencil.belief.rows import BeliefRows, voters
 from pencil.estimates.prototypes import Prototypes
 
 _SCALE = 10.0
@@ -35,12 +35,14 @@ class HeldOut:
     Attributes:
         phi: (M, N, C).
         strange: (N,) how far the row is from all classes, in robust standard deviations.
+        usual: The median distance and that deviation.
         heavy: (N, C) the logarithm of the first feature, by which classes have heavier tails.
         parts: For each fold (M, N, C) of all rows, from the same read-out; empty if they were not asked for.
     """
 
     phi: Tensor
     strange: Tensor
+    usual: tuple[float, float]
     heavy: Tensor
     parts: tuple[Tensor, ...]
 
@@ -63,38 +65,71 @@ def held_out(rows: BeliefRows, labels: list[Tensor], features: int | None = None
         phi[:, held] = part[:, held] if whole else part
         parts += [part] if whole else []
     heavy = (phi[0] / _SCALE).clamp_min(0).add(_FLOOR).log()
-    return HeldOut(phi, _strange(phi[0]), heavy, tuple(parts))
+    return HeldOut(phi, *_strange(phi[0]), heavy, tuple(parts))
 
 
 def probabilities_held_out(probabilities: Tensor) -> HeldOut:
     """The same from probabilities (N, C) of rows that a model did not learn from."""
     chances = probabilities.float().clamp(_LEAST, 1)
     phi = chances.log()[None]
-    return HeldOut(phi, _strange(phi[0]), (chances + _FLOOR).log(), ())
+    return HeldOut(phi, *_strange(phi[0]), (chances + _FLOOR).log(), ())
 
 
-def _strange(similar: Tensor) -> Tensor:
+def _strange(similar: Tensor) -> tuple[Tensor, tuple[float, float]]:
     far = -similar.amax(1)
-    far = far - far.median()
-    return far / far.abs().median().clamp_min(1e-6) / 1.5
+    middle = far.median()
+    usual = float(middle), float(1.5 * (far - middle).abs().median().clamp_min(1e-6))
+    return strangeness(similar, usual), usual
+
+
+def strangeness(similar: Tensor, usual: tuple[float, float]) -> Tensor:
+    """(B,) how far rows are from all classes, by their first feature (B, C) and what is usual."""
+    return (-similar.amax(1) - usual[0]) / usual[1]
 
 
 def read(
     rows: BeliefRows, labels: Tensor, fold: int, asked: Tensor | None = None, features: int | None = None
 ) -> Tensor:
     """φ (M, B, C) of the rows that are asked about, by default all."""
-    learned = (rows.fold != fold).float()[:, None]
-    counted = labels * (learned * rows.weight[:, None])
-    sums = (counted.T @ rows.directions).double()
-    prototypes = Prototypes.of(sums, counted.sum(0, dtype=torch.float64))
-    own = labels * learned
+    own = labels * (rows.fold != fold).float()[:, None]
     some = slice(None) if asked is None else asked
-    similar = prototypes.similarities(rows.directions[some], own[some]).mul_(_SCALE)
-    found = [similar]
+    similar = _prototypes(rows, own).similarities(rows.directions[some], own[some])
+    votes = None
+    if rows.votes:
+        near, weight = rows.votes[fold]
+        votes = near[some], weight[some]
+    return _features(similar, rows.lengths[some], labels, votes, features)
+
+
+def read_others(
+    rows: BeliefRows, labels: Tensor, fold: int, others: tuple[Tensor, Tensor], features: int
+) -> Tensor:
+    """φ (M, B, C) of other rows with these directions (B, R) and relative lengths (B, 1)."""
+    learned = (rows.fold != fold).float()[:, None]
+    axes, lengths = others
+    similar = _prototypes(rows, labels * learned).similarities(axes, torch.zeros(len(axes), rows.classes))
+    votes = voters(rows, fold, axes) if rows.votes and features != RIGID else None
+    return _features(similar, lengths, labels, votes, features)
+
+
+def _prototypes(rows: BeliefRows, own: Tensor) -> Prototypes:
+    counted = own * rows.weight[:, None]
+    sums = (counted.T @ rows.directions).double()
+    return Prototypes.of(sums, counted.sum(0, dtype=torch.float64))
+
+
+def _features(
+    similar: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    votes: tuple[Tensor, Tensor] | None,
+    features: int | None,
+) -> Tensor:
+    found = [similar.mul_(_SCALE)]
     if features != RIGID:
-        found.append(similar * rows.lengths[some])
-        if rows.votes:
-            near, weight = rows.votes[fold]
-            votes = embedding_bag(near[some], labels, per_sample_weights=weight[some], mode="sum")
-            found.append((votes + _VOTE / rows.classes).log())
+        found.append(similar * lengths)
+        if votes is not None:
+            near, weight = votes
+            counted = embedding_bag(near, labels, per_sample_weights=weight, mode="sum")
+            found.append((counted + _VOTE / labels.shape[1]).log())
     return torch.stack(found)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from pencil.belief.directions import sampled
 from pencil.belief.fitting import (
     CELLS,
     FULL_CLASSES,
@@ -32,7 +33,7 @@ from pencil.belief.fitting import (
 )
 from pencil.belief.model import Model, Said, mean_and_error
 from pencil.belief.readout import RIGID, HeldOut, held_out, read
-from pencil.belief.rows import MANY_CLASSES, BeliefRows, sampled
+from pencil.belief.rows import MANY_CLASSES, BeliefRows
 from pencil.estimates.likelihood import log_noise
 from pencil.estimates.sharpness import sharpness_of, tilt_to
 from pencil.estimates.structure import spreading
