@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from pencil.estimates import fit
 from pencil.estimates.likelihood import Evidence, _part_sums, fit_map, log_noise, read_out
 from pencil.estimates.noise import less_sure
 from pencil.estimates.prototypes import Prototypes
@@ -76,27 +75,6 @@ def test_the_only_row_of_a_class_is_not_similar_to_itself():
     similar = Prototypes.of((own.T @ directions).double(), own.sum(0).double()).similarities(directions, own)
     assert float(similar[4, 1]) == 0
     assert similar[:, 2].tolist() == [0] * 5
-
-
-def test_the_posterior_is_bayes_rule():
-    features, given = rows()
-    found = fit(passes(features), given, CLASSES)
-    posterior = found.posterior(features, given)
-    own = torch.nn.functional.one_hot(given, CLASSES).float()
-    similar = found.prototypes.similarities(found.whitening(features), own)
-    shares = given.bincount(minlength=CLASSES) / ROWS
-    one, two = found.map.weights
-    for row in range(ROWS):
-        chances = [
-            float(shares[c] * torch.exp(one * similar[row, c]) * (similar[row, c].clamp_min(0) + 0.05) ** two)
-            for c in range(CLASSES)
-        ]
-        rate = found.map.rate
-        joint = [
-            chance * (1 - rate if c == given[row] else rate / (CLASSES - 1))
-            for c, chance in enumerate(chances)
-        ]
-        assert posterior[row].tolist() == pytest.approx([each / sum(joint) for each in joint], abs=1e-4)
 
 
 def test_gradient_and_hessian_are_those_of_the_likelihood():

@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_fit import batches, on_ranks, symmetric
 from test_left_out import rows_of
 from torch.nn.functional import one_hot
 
@@ -14,6 +13,7 @@ from pencil.estimates import fit_held_out, left_out_likelihood
 from pencil.estimates.held_out import WIDEST
 from pencil.estimates.relabel import RelabelCounts
 from pencil.results import RELABEL, VerdictRule, judge_all
+from support.estimating import batches, on_ranks, symmetric
 
 CLASSES, RATE, HELD, ROWS = 5, 0.3, 2000, 6000
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from test_fit import on_ranks, symmetric
 
 from pencil.estimates.left_out import PARTS, confirmed_matrix, part_of
 from pencil.estimates.likelihood import Evidence, fit_map
+from support.estimating import on_ranks, symmetric
 
 CLASSES, ROWS, START = 5, 1500, (3.0, 0.0, -1.0)
 

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from test_fit import batches, clusters, on_ranks, symmetric
 
 from pencil.estimates import fit_start, prototype_start, start
 from pencil.estimates.matrix import PSEUDO, with_whole_matrix
 from pencil.estimates.rows import DataRows
 from pencil.estimates.structure import next_round
 from pencil.estimates.whitening import fit_whitening
+from support.estimating import batches, clusters, on_ranks, symmetric
 
 CLASSES = 6
 
@@ -34,9 +34,8 @@ def total(values):
 def first_round(features, given):
     """The first round by ``structure``, and the similarities of all rows."""
     whitening, _, rows = fit_whitening(batches(features), total)
-    trusted = torch.zeros(len(given), dtype=torch.bool)
-    data = DataRows(batches(features), given, trusted, CLASSES, whitening, rows, total)
-    prototypes, _, sample = data.first_pass()
+    data = DataRows(batches(features), given, CLASSES, whitening, rows, total)
+    prototypes, sample = data.first_pass()
     own = torch.nn.functional.one_hot(sample.given, CLASSES).float()
     at = ((), prototypes, sample.directions, own, sample.given, prototypes.prior, total)
     return next_round(*at)[0], prototypes.similarities(sample.directions, own), sample.given

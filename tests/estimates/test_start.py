@@ -5,12 +5,12 @@ import torch
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
-from test_fit import batches, circular, clusters, on_ranks, symmetric
 
 from pencil.errors import DataError
 from pencil.estimates import fit_start, prototype_start, rows
 from pencil.estimates.start import FEW_ROUNDS, MOST_ROUNDS, PATIENCE, _is_left_out
 from pencil.models import PrototypeExpert
+from support.estimating import batches, circular, clusters, on_ranks, symmetric
 
 
 def started(features, given, classes, **options):

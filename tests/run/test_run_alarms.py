@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pencil.belief import NoiseSums
 from pencil.config import RunConfig
 from pencil.engine import read_json_lines, read_metrics
 from pencil.errors import AlarmError
@@ -16,13 +18,14 @@ from pencil.identity import unsealed
 from pencil.presets import preset
 from pencil.report import gather
 from pencil.report.markdown import escaped, markdown
-from pencil.run import RunDirectory, belief, resume, train
+from pencil.run import RunDirectory, resume, train
 
 pytestmark = pytest.mark.slow
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from pencil.belief import NoiseSums
 from pencil.config import RunConfig
 from pencil.engine import loop
 from pencil.run import train
@@ -91,7 +94,13 @@ def test_a_network_that_knows_less_than_its_labels_is_stopped_from_ruining_them(
 
 
 def test_more_changes_than_the_estimate_allows_end_correction_if_asked(make, tmp_path, monkeypatch):
-    monkeypatch.setattr(belief, "MOST_NUMBERS", 0)  # an estimate with an upper end
+    usual = NoiseSums.noise
+
+    def with_upper_end(self, checks):
+        noise = usual(self, checks)
+        return replace(noise, rate=replace(noise.rate, high=noise.rate.value + 0.05))
+
+    monkeypatch.setattr(NoiseSums, "noise", with_upper_end)  # one label a row gives none
     run = train(make(changes="finish"), tmp_path / "run")
     (alarm,) = run.summary["alarms"]
     high = json.loads((run.path / "estimates.json").read_text())["rate"]["high"]

@@ -1,4 +1,4 @@
-"""One belief about all rows of a run, or a fit by passes if they are very many."""
+"""One belief about all rows of a run, also if they are very many."""
 
 import csv
 
@@ -10,7 +10,7 @@ from pencil.belief.answers import FEWEST
 from pencil.config import RunConfig
 from pencil.presets import preset
 from pencil.results import RELABEL
-from pencil.run import LabelTable, belief, prepare_examples, train
+from pencil.run import LabelTable, prepare_examples, train
 from support import files
 
 NOISE = {"kind": "symmetric", "rate": 0.3}
@@ -62,22 +62,40 @@ def test_verified_labels_say_how_far_to_trust_the_others(tmp_path):
     assert found["as given"] == 0 < 40 < found["right"]
 
 
-def test_a_posterior_that_knows_the_verified_labels_says_nothing_about_others(
-    make_config, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(belief, "MOST_NUMBERS", 10)
-    rows = prepare_examples(make_config(data={"noise": NOISE}).data, 0).train
-    path = verified(tmp_path, rows, range(50), torch.zeros(50, dtype=torch.long))
-    run = train(make_config(data={"noise": NOISE, "trusted": {"path": str(path)}}), tmp_path / "run")
-    assert LabelTable.open(run).answers == {}
+def few_rows_are_enough(monkeypatch):
+    """A belief is found from at most 300 rows."""
+    monkeypatch.setattr("pencil.belief.find.MOST_NUMBERS", 300 * 8)
+    monkeypatch.setattr("pencil.belief.find.MOST_ROWS", 300)
 
 
-def test_very_many_rows_are_fitted_by_passes(make_config, tmp_path, monkeypatch):
-    config = make_config(data={"noise": NOISE})
+def test_very_many_rows_are_read_by_a_belief_about_some(tmp_path, monkeypatch):
+    path = files.points(tmp_path / "points.npz", 1500, classes=3, dims=5, spread=3, tests=20)
+    table = preset("features", str(path)).table()
+    table["data"]["noise"] = NOISE
+    config = RunConfig.of(table)
     whole = table_of(train(config, tmp_path / "whole"))
-    monkeypatch.setattr(belief, "MOST_NUMBERS", 10)
-    monkeypatch.setattr(belief, "believed", None)
-    estimates, judged = table_of(train(config, tmp_path / "passes"))
-    assert estimates.rate.high < 1
-    assert estimates.rate.value == pytest.approx(whole[0].rate.value, abs=0.1)
-    assert float((judged.p_wrong - whole[1].p_wrong).abs().mean()) < 0.1
+    few_rows_are_enough(monkeypatch)
+    run = train(config, tmp_path / "some")
+    estimates, judged = table_of(run)
+    assert estimates.rate.value == pytest.approx(whole[0].rate.value, abs=0.03)
+    assert estimates.rate.high == 1
+    assert float((judged.p_wrong - whole[1].p_wrong).abs().mean()) < 0.05
+    rows = prepare_examples(run.config.data, run.config.seed).train
+    found = find_errors(rows.inputs.fetch(torch.arange(len(rows))).numpy(), rows.labels.hard.numpy())
+    torch.testing.assert_close(judged.p_wrong, torch.from_numpy(found.p_wrong), rtol=0, atol=1e-5)
+
+
+def test_verified_labels_count_among_very_many_rows(make_config, tmp_path, monkeypatch):
+    few_rows_are_enough(monkeypatch)
+    path = files.points(tmp_path / "points.npz", 900, classes=3, dims=5, spread=3, tests=20)
+    table = preset("features", str(path)).table()
+    table["data"]["noise"] = NOISE
+    rows = prepare_examples(RunConfig.of(table).data, 0).train
+    places = range(0, 900, 9)
+    table["data"]["trusted"] = {"path": str(verified(tmp_path, rows, places, rows.reference))}
+    with pytest.warns(UserWarning, match="taken for row numbers"):
+        run = train(RunConfig.of(table), tmp_path / "run")
+    labels = LabelTable.open(run)
+    assert labels.answers == {row: int(rows.reference[row]) for row in places}
+    best = torch.cat([judged.taken("best") for judged in labels.chunks(learned=True)])
+    assert torch.equal(best[0::9], rows.reference[0::9])

@@ -7,9 +7,9 @@ about, and takes their answers. Only tensors come in and go out; nothing here de
 from pencil.belief.answers import NO_CLASS, Ranking, Released, released
 from pencil.belief.belief import SHARE, Belief, Decided
 from pencil.belief.claims import Checks
-from pencil.belief.find import believe, believe_and_read, believe_probabilities
+from pencil.belief.find import believe, believe_and_read, believe_probabilities, found_from
 from pencil.belief.reader import Reader, ReadRows
-from pencil.belief.shares import NoiseSums, noise_of
+from pencil.belief.shares import NoiseSums, alarms_of, noise_of
 
 __all__ = [
     "NO_CLASS",
@@ -22,9 +22,11 @@ __all__ = [
     "ReadRows",
     "Reader",
     "Released",
+    "alarms_of",
     "believe",
     "believe_and_read",
     "believe_probabilities",
+    "found_from",
     "noise_of",
     "released",
 ]

@@ -33,6 +33,11 @@ from pencil.belief.rows import MANY_CLASSES, BeliefRows, alone_rows, grouped_row
 REJECTED_ERRORS, REJECTED_NATS = 2.0, 0.002
 """A part of the second read-out is rejected if left-out labels are less likely with it by so many errors and nats."""
 FEWEST_COMPARED = 2
+MOST_NUMBERS = 100_000_000
+"""With more features and probabilities of classes, a belief is found from some rows: ``MOST_ROWS``, or more to have
+``ROWS_OF_A_CLASS``."""
+MOST_ROWS, ROWS_OF_A_CLASS = 50_000, 100
+_SEED = 20190
 _LIKELY_STEPS, _LIKELY_ROWS = 30, 300
 
 
@@ -49,7 +54,36 @@ def believe(
         before: (N,) the classes of verified rows before people said what they are, which tells about other rows; −1
             where that is not known. None for nowhere.
     """
-    return believe_and_read(features, given, classes, sure, before)[0]
+    some = found_from(len(features), features.shape[1], classes)
+    if len(some) == len(features):
+        return believe_and_read(features, given, classes, sure, before)[0]
+    verified = torch.zeros(len(given), dtype=torch.bool) if sure is None else sure
+    known = torch.full_like(given, -1) if before is None else before
+    belief, reader = believe_and_read(features[some], given[some], classes, verified[some], known[some])
+    answered = verified & (known >= 0)
+    asked = torch.where(answered, known, given)
+    others = reader(features, asked, verified & ~answered)
+    posterior = others.posterior.index_copy(0, some, belief.posterior)
+    likeliest = others.likeliest.index_copy(0, some, belief.likeliest)
+    return Belief(
+        asked, posterior, torch.where(verified, given, likeliest), belief.checks, _answers(answered, given)
+    )
+
+
+def found_from(rows: int, width: int, classes: int) -> Tensor:
+    """The numbers (M,), ascending, of the rows that a belief about so many is found from: all if they are not too many.
+
+    Args:
+        rows: N.
+        width: D.
+        classes: C.
+    """
+    most = MOST_NUMBERS // (width + classes)
+    if rows <= most:
+        return torch.arange(rows)
+    enough = min(max(MOST_ROWS, ROWS_OF_A_CLASS * classes), most)
+    some: Tensor = torch.randint(rows, (enough,), generator=torch.Generator().manual_seed(_SEED)).unique()
+    return some
 
 
 def believe_and_read(
@@ -112,10 +146,14 @@ def _belief(rows: BeliefRows, best: Reading, *, mixes: bool, before: Tensor | No
     stated = doubted(posterior, given, doubt)
     chosen = (surely(stated, given, SHARE, doubt) & checks.passed).nonzero()[:, 0]
     blind = are_blind(log_f, given, posterior[:, :-1].argmax(1), chosen)
+    checks = replace(checks, blind=blind, doubt=doubt)
+    return _Found(Belief(given, stated, likeliest, checks, _answers(answered, rows.given)), weights, right)
+
+
+def _answers(answered: Tensor, given: Tensor) -> dict[int, int]:
+    """What people said that rows (N,) bool are."""
     places = answered.nonzero()[:, 0]
-    answers = dict(zip(places.tolist(), rows.given[places].tolist(), strict=True))
-    belief = Belief(given, stated, likeliest, replace(checks, blind=blind, doubt=doubt), answers)
-    return _Found(belief, weights, right)
+    return dict(zip(places.tolist(), given[places].tolist(), strict=True))
 
 
 def _without_features(posterior: Tensor, rows: BeliefRows) -> tuple[Tensor, float]:

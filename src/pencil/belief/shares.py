@@ -5,6 +5,7 @@ Legend: B rows, C classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -44,9 +45,22 @@ class NoiseSums:
             whole = posterior.dense() if isinstance(posterior, TopRows) else posterior
             self._joint.index_add_(0, given, whole.double())
 
+    @property
+    def wrong(self) -> Tensor:
+        """(N,) the probability that the given class is wrong, of the rows that were added."""
+        return torch.cat(self._wrong) if self._wrong else torch.zeros(0)
+
+    def of_all(self, given: Tensor, wrong: Tensor, total: Callable[[Tensor], Tensor]) -> NoiseSums:
+        """Those of the rows of all ranks, with their given classes and how likely each is wrong."""
+        whole = NoiseSums(self._classes)
+        whole._given, whole._wrong = [given], [wrong]
+        whole._joint = total(self._joint)
+        whole._suggested = float(total(torch.tensor([self._suggested], dtype=torch.float64)))
+        return whole
+
     def noise(self, checks: Checks) -> NoiseEstimate:
         """The noise of all rows, by the checks of what may be claimed."""
-        given, wrong, classes = torch.cat(self._given), torch.cat(self._wrong).double(), self._classes
+        given, wrong, classes = torch.cat(self._given), self.wrong.double(), self._classes
         rows = torch.bincount(given, minlength=classes)
         value = torch.bincount(given, wrong, classes) / rows.clamp_min(1)
         least = torch.zeros(classes, dtype=torch.float64)
@@ -76,8 +90,12 @@ def noise_of(posterior: Tensor, given: Tensor, checks: Checks) -> NoiseEstimate:
     """The noise of the given labels (N,), by the posterior (N, C + 1) and the checks of what may be claimed."""
     sums = NoiseSums(posterior.shape[1] - 1)
     sums.add(posterior[:, :-1], given)
-    noise = sums.noise(checks)
+    return replace(sums.noise(checks), alarms=alarms_of(posterior, given, checks))
+
+
+def alarms_of(posterior: Tensor, given: Tensor, checks: Checks) -> tuple[Alarm, ...]:
+    """An alarm if a check failed, and labels would be replaced if it had not."""
     unclear = not checks.known or (
         not checks.passed and bool(surely(posterior, given, SHARE, checks.doubt).any())
     )
-    return replace(noise, alarms=(Alarm("unclear", checks.reason, AUDIT),) if unclear else ())
+    return (Alarm("unclear", checks.reason, AUDIT),) if unclear else ()

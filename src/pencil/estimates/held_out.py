@@ -9,7 +9,7 @@ network's probabilities,
    better (``left_out``): by one standard error if ``structure`` has raised an alarm, otherwise by three.
 2. On training rows, the given class loses δ from b log f. With this δ, p_wrong has the same mean as on held-out rows.
 3. q_c ∝ f_c^b e^(a_c − δ [c = g]) P(g | c). 4 % of the probability of other classes than g is spread evenly over them,
-   15 % if π is uncertain or after an alarm. The estimates are sums of q over the training rows, as in ``fit``, but the
+   15 % if π is uncertain or after an alarm. The estimates are sums of q over the training rows, but the
    matrix is the fitted one.
 
 Legend: M held-out rows of this rank, N training rows of this rank, B rows of a batch, C classes, g the given class.
@@ -24,13 +24,12 @@ import torch
 from torch import Tensor
 
 from pencil.errors import DataError
-from pencil.estimates.fit import UNKNOWN, fit_tested
 from pencil.estimates.left_out import Confirmed, compared, confirmed_matrix
-from pencil.estimates.likelihood import Evidence, Map
+from pencil.estimates.likelihood import Evidence, Map, fit_map
 from pencil.estimates.matrix import matrix_of
-from pencil.estimates.noise import SURE, WIDTH, NoiseEstimate, Tally, less_sure
+from pencil.estimates.noise import SURE, WIDTH, Interval, NoiseEstimate, Tally, less_sure
 from pencil.estimates.rows import in_parts, is_sampled, stride_of
-from pencil.estimates.structure import Anchors
+from pencil.estimates.structure import Anchors, anchors
 from pencil.estimates.whitening import Passes, Total
 
 WIDEST = 28.0
@@ -47,6 +46,10 @@ PROOF, PROOF_AFTER_ALARM = 3.0, 1.0
 MOST, STEPS = 40.0, 50  # of δ, and of its bisection
 MEMORISED = 3.0
 """From this δ on, the network has made given labels 20 times as likely by learning them: it has memorised them."""
+_NOTHING = torch.zeros(0, 0)
+_UNKNOWN = NoiseEstimate(
+    Interval(0.0, 0.0, 1.0), _NOTHING, _NOTHING, _NOTHING, _NOTHING, Interval(0.0, 0.0, 1.0)
+)
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,11 @@ def _fit(scores: Tensor, given: Tensor, total: Total) -> tuple[Evidence, Anchors
         raise DataError("held_out: there are no rows; hold some out of the training data")
     none = torch.zeros_like(given, dtype=torch.bool)
     evidence = Evidence(_finite(scores) / WIDEST, given, none, torch.zeros(scores.shape[1]))
-    test, found, doubtful = fit_tested(evidence, total, start=START)
-    return evidence, test, found, test.structured or doubtful
+    test = anchors(evidence.similarities, evidence.given, total)
+    found = fit_map(evidence, total, start=START)
+    if not test.exceeds(found.rate):
+        return evidence, test, found, test.structured
+    return evidence, test, replace(found, rate=test.floor), True
 
 
 def _finite(scores: Tensor) -> Tensor:
@@ -165,10 +171,10 @@ def _calibrated(evidence: Evidence, found: Map, total: Total, *, alarm: bool) ->
     if confirmed is None:
         classes = len(evidence.prior)
         likely = matrix_of(torch.tensor(found.rate), None, classes).log()
-        return Calibrated(found, torch.zeros(classes), likely, 0.0, _sure(found, alarm=alarm), None, UNKNOWN)
+        return Calibrated(found, torch.zeros(classes), likely, 0.0, _sure(found, alarm=alarm), None, _UNKNOWN)
     read = _by_matrix(confirmed, found)
     prior, likely = confirmed.matrix.prior, confirmed.matrix.matrix.log()
-    return Calibrated(read, prior, likely, 0.0, _sure(read, alarm=alarm), confirmed, UNKNOWN)
+    return Calibrated(read, prior, likely, 0.0, _sure(read, alarm=alarm), confirmed, _UNKNOWN)
 
 
 def _by_matrix(confirmed: Confirmed, plain: Map) -> Map:

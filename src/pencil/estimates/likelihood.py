@@ -79,15 +79,12 @@ class Map:
     likelihood: float
 
 
-def fit_map(
-    evidence: Evidence, total: Total, rows: float | None = None, start: tuple[float, float, float] = START
-) -> Map:
+def fit_map(evidence: Evidence, total: Total, start: tuple[float, float, float] = START) -> Map:
     """Maximise the likelihood over all ranks' rows.
 
     Args:
         evidence: This rank's rows.
         total: The sum over ranks.
-        rows: N if the rows are a sample of it, for the standard error.
         start: θ to start from.
     """
     point = torch.tensor(start, dtype=torch.float64)
@@ -98,7 +95,7 @@ def fit_map(
         gained, here = new.value - here.value, new
         if gained <= 1e-7 * here.rows:
             break
-    variance = torch.linalg.pinv(_definite(-here.hessian))[2, 2] * here.rows / (rows or here.rows)
+    variance = torch.linalg.pinv(_definite(-here.hessian))[2, 2]
     rate = float(point[2].sigmoid())
     weights = (float(point[0]), float(point[1]))
     low, high = _likely_rates(evidence, point, total)

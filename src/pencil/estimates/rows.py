@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pencil.estimates.likelihood import CELLS, Evidence
+from pencil.estimates.likelihood import CELLS
 from pencil.estimates.prototypes import Prototypes
 from pencil.estimates.structure import Round, chained
-from pencil.estimates.whitening import Passes, Total, Whitening, projected
+from pencil.estimates.whitening import Passes, Total, Whitening
 
 SAMPLED = 10_000
 """Rows of all ranks that the likelihood is fitted on."""
@@ -26,27 +26,10 @@ FEWEST = 20
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of this rank that are held.
+    """Rows of this rank that are held: directions (M, R) and given classes (M,)."""
 
-    Features (M, R) as ``projected``, directions (M, R), given classes (M,) and whether they are trusted (M,).
-    """
-
-    features: Tensor
     directions: Tensor
     given: Tensor
-    trusted: Tensor
-
-    def evidence(
-        self, prototypes: Prototypes, rounds: tuple[Round, ...], spread: Tensor | None = None
-    ) -> Evidence:
-        """The similarities of these rows to prototypes, after some rounds."""
-        classes = len(prototypes.prior)
-        pieces = zip(in_parts(self.directions, classes), in_parts(self.given, classes), strict=True)
-        similar = [
-            prototypes.similarities(some, chained(rounds, some, labels, classes)) for some, labels in pieces
-        ]
-        whole = torch.cat(similar) if similar else torch.zeros(0, classes)
-        return Evidence(whole, self.given, self.trusted, prototypes.prior, spread)
 
 
 @dataclass(frozen=True)
@@ -55,7 +38,6 @@ class DataRows:
 
     passes: Passes
     given: Tensor
-    trusted: Tensor
     classes: int
     whitening: Whitening
     rows: int
@@ -74,23 +56,20 @@ class DataRows:
         enough = self.stride == 1 or self.rows // self.stride >= FEWEST * self.classes
         return given.prior if enough else None
 
-    def first_pass(self) -> tuple[Prototypes, Tensor, Sample]:
-        """Prototypes of the given classes, sums (C, R) of their centred features, and the sample."""
+    def first_pass(self) -> tuple[Prototypes, Sample]:
+        """Prototypes of the given classes, and the sample."""
         width = len(self.whitening.mean)
-        sums = torch.zeros(2, self.classes, width, dtype=torch.float64)
+        sums = torch.zeros(self.classes, width, dtype=torch.float64)
         counts = torch.zeros(self.classes, dtype=torch.float64)
-        held = [(torch.zeros(0, width), torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
+        held = [(torch.zeros(0, width), torch.zeros(0, dtype=torch.long))]
         for places, features in self.passes():
-            directions, plain = self.whitening(features), projected(features, self.whitening.projection)
-            sums[0].index_add_(0, self.given[places], directions.double())
-            sums[1].index_add_(0, self.given[places], plain - self.whitening.mean)
+            directions = self.whitening(features)
+            sums.index_add_(0, self.given[places], directions.double())
             counts += self.given[places].bincount(minlength=self.classes)
             chosen = is_sampled(places, self.stride)
-            held.append((plain[chosen].float(), directions[chosen], places[chosen]))
-        features, directions, places = (torch.cat(each) for each in zip(*held, strict=True))
-        sample = Sample(features, directions, self.given[places], self.trusted[places])
-        directed, centred = self.total(sums)
-        return Prototypes.of(directed, self.total(counts)), centred, sample
+            held.append((directions[chosen], places[chosen]))
+        directions, places = (torch.cat(each) for each in zip(*held, strict=True))
+        return Prototypes.of(self.total(sums), self.total(counts)), Sample(directions, self.given[places])
 
     def prototypes(self, rounds: tuple[Round, ...], sample: Sample, own: Tensor) -> Prototypes:
         """Prototypes of all rows' labels after some rounds, after which the sample has the labels ``own`` (M, C)."""

@@ -103,8 +103,7 @@ def fit_start(
         total: The sum of a tensor over all ranks.
     """
     whitening, _, rows = fit_whitening(passes, total)
-    trusted = torch.zeros(len(given), dtype=torch.bool)
-    data = DataRows(passes, given, trusted, num_classes, whitening, rows, total)
+    data = DataRows(passes, given, num_classes, whitening, rows, total)
     held = _left_out(data)
     chosen = _tried(data, held, "likelihood")
     for noise in _further(data):
@@ -149,7 +148,7 @@ def _further(data: DataRows) -> tuple[Noise, ...]:
 
 def _rounds(data: DataRows, most: int, noise: Noise) -> Iterator[Round]:
     """Make rounds one after another."""
-    prototypes, _, sample = data.first_pass()
+    prototypes, sample = data.first_pass()
     rounds: tuple[Round, ...] = ()
     own, shares = one_hot(sample.given, data.classes).float(), data.shares(prototypes)
     while len(rounds) < most:
@@ -210,7 +209,7 @@ def _likelihoods(last: Round, held: Sample) -> Tensor:
 
 def _left_out(data: DataRows) -> Sample:
     """The left-out rows of the sample."""
-    return replace(data, passes=lambda: _chosen(data.passes, left_out=True)).first_pass()[2]
+    return replace(data, passes=lambda: _chosen(data.passes, left_out=True)).first_pass()[1]
 
 
 def _chosen(passes: Passes, *, left_out: bool) -> Iterator[tuple[Tensor, Tensor]]:

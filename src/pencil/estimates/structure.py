@@ -11,7 +11,7 @@ A second test needs no similar classes: hard rows, too, are labelled with simila
 the rows with the largest lead is noise. If it exceeds the fitted rate by 0.005 + 3 standard errors, the likelihood took
 noise for hard rows, as happens with labels by people, and U replaces the rate.
 
-**Rounds.** From y = one-hot given classes, six times:
+**Rounds.** From y = one-hot given classes, some times:
 
     z     similarities to the prototypes of y, without the row's own share
     d     agreement of the anchors with their given labels, within [.02, .98]
@@ -29,7 +29,6 @@ Legend: B rows, M rows of the sample, R dimensions, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -44,7 +43,6 @@ from pencil.estimates.whitening import Total
 ANCHORS, FEWEST = 0.1, 500
 MOST = 0.95
 SLACK, ERRORS = 0.01, 3.0
-ROUNDS = 6
 MOST_CLASSES = 2000
 """With more classes the counts J are not kept, and structure is only tested for."""
 _BINS = 4096
@@ -164,57 +162,12 @@ class Round:
         return log_noise(given, len(self.tilt), self.rate, self.spread)
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The rounds and what they found.
-
-    Attributes:
-        rounds: In order.
-        prototypes: Of the labels after the last round.
-        spread: (C, C) log r.
-        share: ΣE / Σn.
-    """
-
-    rounds: tuple[Round, ...]
-    prototypes: Prototypes
-    spread: Tensor
-    share: float
-
-
 def chained(rounds: tuple[Round, ...], directions: Tensor, given: Tensor, classes: int) -> Tensor:
     """Return y (B, C) after these rounds."""
     own = one_hot(given, classes).float()
     for each in rounds:
         own = each.labels(directions, own, given)
     return own
-
-
-def fit_structure(
-    prototypes: Prototypes,
-    directions: Tensor,
-    given: Tensor,
-    prototypes_of: Callable[[tuple[Round, ...], Tensor], Prototypes],
-    shares: Tensor | None,
-    total: Total,
-) -> Structure:
-    """Make the rounds.
-
-    Args:
-        prototypes: Of the given classes.
-        directions: (M, R) of the sample.
-        given: (M,) its given classes.
-        prototypes_of: The prototypes of all rows' labels after some rounds, after which the sample has labels (M, C).
-        shares: (C,) logarithm of the given shares of the classes, to which labels are rescaled; None to leave them.
-        total: The sum over ranks.
-    """
-    rounds: tuple[Round, ...] = ()
-    share, own = 0.0, one_hot(given, len(prototypes.prior)).float()
-    for _ in range(ROUNDS):
-        last, share = next_round(rounds, prototypes, directions, own, given, shares, total)
-        rounds, own = (*rounds, last), last.labels(directions, own, given)
-        prototypes = prototypes_of(rounds, own)
-    assert last.spread is not None, "there are few classes"
-    return Structure(rounds, prototypes, last.spread, share)
 
 
 def next_round(

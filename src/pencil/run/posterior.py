@@ -10,21 +10,20 @@ trained network's predictions, calibrated on them, replace it, unless the networ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from pencil.algorithm import Phase, Rows, TopRows, backbone_epochs
 from pencil.belief import Checks
 from pencil.config import RunConfig
 from pencil.engine import Training, held_out_scores
-from pencil.estimates import Calibrated, Fitted, NoiseEstimate, Passes, fit, fit_held_out
+from pencil.estimates import Calibrated, NoiseEstimate, Passes, fit_held_out
 from pencil.estimates.structure import MOST_CLASSES
 from pencil.methods import Method
 from pencil.results.estimates import Source
-from pencil.run.belief import believed, can_gather
+from pencil.run.belief import believed
 from pencil.run.passes import (
     early_epoch,
     has_vectors,
@@ -48,9 +47,10 @@ class Posterior:
         choice: The kind of store.
         noise: The noise of all rows, equal on all ranks.
         source: What the features were.
-        checks: Whether labels may be replaced; None for a fit by passes. With them, trusted rows have the probabilities
-            of before people said what they are.
-        likeliest: (N,) the class that is right most often, which may not be the one with the largest probability.
+        checks: Whether labels may be replaced; None for a calibrated network. With them, trusted rows have the
+            probabilities of before people said what they are.
+        likeliest: (N,) the class that is right most often, which may not be the one with the largest probability; None
+            if that is the one that the method learns.
     """
 
     rows: RowStore[Tensor] | RowStore[TopRows]
@@ -142,36 +142,40 @@ def can_calibrate(training: Training, *, held_out: bool) -> bool:
 
 
 def posterior_of_inputs(training: Training, choice: StoreChoice, folder: Path | None = None) -> Posterior:
-    """The posterior from the inputs themselves: one belief about all rows, or a fit by passes over very many."""
-    if not can_gather(training):
-        return _posterior(training, passes_over_inputs(training), "inputs", choice, folder)
-    belief = believed(training)
-    hard, classes = training.learner.given.hard, training.learner.num_classes
-    rows = choice.make(len(hard), classes, folder)
-    for part in torch.arange(len(hard)).split(rows_at_once(classes)):
-        rows.scatter(part, kept_rows(belief.posterior[part], hard[part], choice))  # type: ignore[arg-type]  # of its kind
-    return Posterior(rows, choice, belief.noise, "inputs", belief.checks, belief.likeliest)
+    """The posterior from the inputs themselves."""
+    return _believed(training, passes_over_inputs(training), "inputs", choice, folder)
 
 
 def posterior_of_network(
     training: Training, source: Source, choice: StoreChoice, folder: Path | None = None
 ) -> Posterior:
     """The posterior from the network's features as they are now."""
-    return _posterior(training, passes_over_features(training, folder), source, choice, folder)
+    found = _believed(training, passes_over_features(training, folder), source, choice, folder)
+    return replace(
+        found, likeliest=None
+    )  # the labels that the network learns become better than those of its features
 
 
-def _posterior(
+def _believed(
     training: Training, passes: Passes, source: Source, choice: StoreChoice, folder: Path | None
 ) -> Posterior:
-    given, classes = training.learner.given, training.learner.num_classes
-    fitted = fit(passes, given.hard, classes, trusted=given.trusted, total=training.runtime.total)
-    return _stored(training, passes, fitted, source, choice, folder)
+    hard, classes = training.learner.given.hard, training.learner.num_classes
+    rows = choice.make(len(hard), classes, folder)
+
+    def take(places: Tensor, posterior: Tensor) -> None:
+        for part, some in zip(
+            places.split(rows_at_once(classes)), posterior.split(rows_at_once(classes)), strict=True
+        ):
+            rows.scatter(part, kept_rows(some, hard[part], choice))  # type: ignore[arg-type]  # of its kind
+
+    belief = believed(training, passes, take)
+    return Posterior(rows, choice, belief.noise, source, belief.checks, belief.likeliest)
 
 
 def _stored(
     training: Training,
     passes: Passes,
-    fitted: Fitted | Calibrated,
+    fitted: Calibrated,
     source: Source,
     choice: StoreChoice,
     folder: Path | None,
