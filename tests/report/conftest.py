@@ -45,14 +45,14 @@ def hostile_run(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def image_run(tmp_path_factory) -> Path:
-    """Tiny images in a folder per class, 50 each, trained on for a few epochs."""
+    """Tiny images in a folder per class, 100 each, trained on for a few epochs."""
     image = pytest.importorskip("PIL.Image")
     from pencil.run import train
 
     folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
     for label, name in enumerate(("heron", "owl", "wren")):
         (folder / name).mkdir()
-        for number in range(50):
+        for number in range(100):
             wrong = (number % 8 == 0) + 2 * (number % 8 == 4)  # a quarter lies in one of the wrong folders
             pixels = rng.integers(60, size=(24, 24, 3)) + 90 * np.eye(3)[(label + wrong) % 3]
             image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
