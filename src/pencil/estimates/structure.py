@@ -11,7 +11,7 @@ A second test needs no similar classes: hard rows, too, are labelled with simila
 the rows with the largest lead is noise. If it exceeds the fitted rate by 0.005 + 3 standard errors, the likelihood took
 noise for hard rows, as happens with labels by people, and U replaces the rate.
 
-**Rounds.** From y = one-hot given classes, some times:
+**Rounds.** From y = one-hot given classes, as often as ``start`` asks:
 
     z     similarities to the prototypes of y, without the row's own share
     d     agreement of the anchors with their given labels, within [.02, .98]
@@ -21,8 +21,7 @@ noise for hard rows, as happens with labels by people, and U replaces the rate.
     y     ∝ e^(b z_c) P(given | c), with b by likelihood, then rescaled to the given shares of the classes, unless
           the rows are a sample with fewer than 20 of each class
 
-P(given | c) is d for c itself and (1 − d) r elsewhere. The share ΣE / Σn of structure decides whether the rounds are
-used.
+P(given | c) is d for c itself and (1 − d) r elsewhere.
 
 Legend: B rows, M rows of the sample, R dimensions, C classes.
 """
