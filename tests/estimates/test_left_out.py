@@ -22,7 +22,7 @@ def similarities(rows, seed):
 
 
 def evidence(similar, given):
-    return Evidence(similar, given, torch.zeros(len(given), dtype=torch.bool), torch.zeros(CLASSES))
+    return Evidence(similar, given, torch.zeros(CLASSES))
 
 
 def pairs(rows, seed=0):

@@ -34,6 +34,8 @@ REJECTED_ERRORS, REJECTED_NATS = 2.0, 0.005
 GATE_ERRORS = 3.0
 NOISY = -2.0
 """A rung starts at least from this η: without noise its gradients vanish, and no structure would be found."""
+MUCH_NOISE = 1.0
+"""Fits begin with little and with so much η: with much noise a fit that begins with little may end without any."""
 PAIRS_WIDTH, FULL_WIDTH = 3.0, 1.5
 _LEAST_ETA, _MARGIN = -14.0, 0.1
 _GATE = (-4.0, 1.0)
@@ -133,7 +135,8 @@ def climbed(said: Said, half: Tensor, start: Model, *, gated: bool) -> Model:
     some = sampled(len(half), max(LEAST_SAMPLE, CELLS // classes))
     few = some[: max(1200, CELLS // 2 // classes)] if classes > FULL_CLASSES else some
     sample, less, side = said.take(some), said.take(few), half[few]
-    rate = fitted(start, Rung("rate"), sample)
+    begun = (start, replace(start, eta=torch.tensor(MUCH_NOISE)))
+    rate = max((fitted(each, Rung("rate"), sample) for each in begun), key=lambda each: each.value)
     tried = [halves(less, side, Rung("rate"), (rate, rate))]
     for rung in richer(said, rate):
         starts = tuple(replace(each, eta=each.eta.clamp_min(NOISY)) for each in tried[0].models)

@@ -147,8 +147,7 @@ def _fit(scores: Tensor, given: Tensor, total: Total) -> tuple[Evidence, Anchors
     """The held-out rows, the test for structure, one rate for all classes, and whether there is an alarm."""
     if not float(total(torch.tensor([float(len(given))]).double())[0]):
         raise DataError("held_out: there are no rows; hold some out of the training data")
-    none = torch.zeros_like(given, dtype=torch.bool)
-    evidence = Evidence(_finite(scores) / WIDEST, given, none, torch.zeros(scores.shape[1]))
+    evidence = Evidence(_finite(scores) / WIDEST, given, torch.zeros(scores.shape[1]))
     test = anchors(evidence.similarities, evidence.given, total)
     found = fit_map(evidence, total, start=START)
     if not test.exceeds(found.rate):

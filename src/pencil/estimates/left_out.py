@@ -182,5 +182,4 @@ def _rows(evidence: Evidence, chosen: Tensor) -> Evidence:
         evidence,
         similarities=evidence.similarities[chosen],
         given=evidence.given[chosen],
-        trusted=evidence.trusted[chosen],
     )

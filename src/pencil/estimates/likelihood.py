@@ -3,15 +3,14 @@
 With f_c ∝ share_c e^(w · φ_c) the probability of class c from the features and I = 1 where c is not the given class g,
 the joint probability of the true class c and the given one is
 
-    p(c, g) = f_c · (1 − π) if c = g,    f_c · π r_cg otherwise,
+    p(c, g) = f_c · (1 − π) if c = g,    f_c · π r otherwise,
 
-where r_cg is how a wrong label of class c falls on the others: 1/(C − 1) unless structure was found. This is an
-exponential family in θ = (w, η), η = logit π, with c hidden, so the log-likelihood Σ log Σ_c p(c, g) has
+where r = 1/(C − 1). This is an exponential family in θ = (w, η), η = logit π, with c hidden, so the log-likelihood
+Σ log Σ_c p(c, g) has
 
     gradient  E_q[φ, I] − E_f[φ], π        Hessian  Cov_q(φ, I) − Cov_f(φ), π (1 − π)
 
 with q_c ∝ p(c, g) the posterior. Newton steps with backtracking; the negative Hessian gives the standard error of π.
-A trusted row contributes log f_g.
 
 Legend: M rows of the sample, K = 2 features of the map, C classes.
 """
@@ -41,22 +40,18 @@ class Evidence:
     Attributes:
         similarities: (M, C) z.
         given: (M,) the given classes.
-        trusted: (M,) bool.
         prior: (C,) logarithm of the shares of the classes.
-        spread: (C, C) log r; None for 1/(C − 1).
     """
 
     similarities: Tensor
     given: Tensor
-    trusted: Tensor
     prior: Tensor
-    spread: Tensor | None = None
 
     def parts(self) -> Iterator[Evidence]:
         """The rows in parts of limited size."""
         size = max(1, CELLS // max(1, len(self.prior)))
         for at in torch.arange(len(self.given)).split(size):
-            yield Evidence(self.similarities[at], self.given[at], self.trusted[at], self.prior, self.spread)
+            yield Evidence(self.similarities[at], self.given[at], self.prior)
 
 
 @dataclass(frozen=True)
@@ -149,29 +144,21 @@ def _part_sums(part: Evidence, point: Tensor) -> Tensor:
     weights, rate = point[:2].float(), point[2].sigmoid()
     features = mapped(part.similarities)
     read = (torch.einsum("k,kbc->bc", weights, features) + part.prior).log_softmax(1)
-    joint = _log_joint(read, part, rate.float())
+    joint = read + log_noise(part.given, len(part.prior), rate.float(), None)
     value = joint.logsumexp(1)
     chances, posterior = read.exp(), (joint - value[:, None]).exp()
     wrong = 1 - posterior.gather(1, part.given[:, None])[:, 0]
-    free = (~part.trusted).double()
     mean_f, second_f = _moments(features, chances, None)
     mean_q, second_q = _moments(features, posterior, part.given)
-    expected = torch.cat([mean_f, (rate * free)[:, None]], 1)
+    expected = torch.cat([mean_f, rate.expand(len(value), 1)], 1)
     inner = torch.zeros(3, 3, dtype=torch.float64)
     inner[:2, :2] = second_f - mean_f.T @ mean_f
-    inner[2, 2] = float((rate * (1 - rate) * free).sum())
+    inner[2, 2] = float(rate * (1 - rate)) * len(value)
     seen = torch.cat([mean_q, wrong.double()[:, None]], 1)
     hessian = second_q - seen.T @ seen - inner
     gradient = (seen - expected).sum(0)
     head = torch.tensor([float(value.double().sum())], dtype=torch.float64)
     return torch.cat([head, gradient, hessian.flatten(), torch.tensor([float(len(value))]).double()])
-
-
-def _log_joint(read: Tensor, part: Evidence, rate: Tensor) -> Tensor:
-    """Return log p(c, g) (B, C); the labels of trusted rows are right."""
-    noise = log_noise(part.given, len(part.prior), rate, part.spread)
-    right = torch.full_like(noise, -torch.inf).scatter(1, part.given[:, None], 0.0)
-    return read + torch.where(part.trusted[:, None], right, noise)
 
 
 def _moments(features: Tensor, chances: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -197,9 +184,9 @@ def _likely_rates(evidence: Evidence, point: Tensor, total: Total) -> tuple[floa
     values = torch.zeros(_GRID, dtype=torch.float64)
     for part in evidence.parts():
         read = read_out(part.similarities, part.prior, point[:2].float())
-        half = log_noise(part.given, len(part.prior), torch.tensor(0.5), part.spread)
-        right = read.gather(1, part.given[:, None]).exp()[~part.trusted].double()
-        wrong = 2 * (read + half).exp().scatter(1, part.given[:, None], 0.0).sum(1)[~part.trusted].double()
+        half = log_noise(part.given, len(part.prior), torch.tensor(0.5), None)
+        right = read.gather(1, part.given[:, None]).exp().double()
+        wrong = 2 * (read + half).exp().scatter(1, part.given[:, None], 0.0).sum(1).double()
         values += (right * (1 - rates) + wrong[:, None] * rates).clamp_min(1e-300).log().sum(0)
     values = total(values)
     likely = rates[values >= values.max() - 1.92]
