@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -19,8 +19,19 @@ from pencil.data.examples import Examples, RowNumbers, Splits, SubsetNames
 from pencil.data.inputs import Inputs
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.folder import TEST_SPLITS, warn_of_other_splits
-from pencil.data.readers.rows import Problems, Row, by_role, cell_text, parse_row
-from pencil.data.tables import Cells
+from pencil.data.readers.rows import (
+    VOTES,
+    Problems,
+    Row,
+    by_role,
+    cell_text,
+    has_labels,
+    has_other_cells,
+    holds_labels,
+    needed_columns,
+    parse_row,
+)
+from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
 from pencil.stores import GivenLabels
 
@@ -28,7 +39,10 @@ _MOST_VOTES = 1 << 28
 """The most rows times classes with votes: every row then holds a share of every class."""
 MOST_CLASSES = 20
 """More classes than this, and than half of the rows, are a column of something else."""
-_IDS = "give each row its own id, or number the rows: --set 'data.columns.id=\"\"'"
+_REMEDIES = {
+    "id": "give each row its own id, or number the rows: --set 'data.columns.id=\"\"'",
+    "path": "write several labels as votes",
+}
 
 
 def class_index(names: tuple[str, ...], *, given: bool) -> dict[str, int]:
@@ -84,22 +98,45 @@ def splits_of(whole: Examples, splits: Sequence[str], path: Path, test_split: st
     return Splits(*(whole.subset(indices) for indices in parts))
 
 
+class Contents(Protocol):
+    """What the rows of a file are made of, collected row by row."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns they are in."""
+
+    def problem(self, cells: Cells) -> str | None:
+        """What is wrong with a row, by column; None if it can be added."""
+
+    def add(self, cells: Cells) -> None:
+        """Add a row."""
+
+
 class Labelled:
-    """The labels of a file, collected row by row; what the rows are made of is collected elsewhere.
+    """The labels of a file, collected row by row.
 
     Args:
         file: The file.
         roles: Roles by column.
-        content: The role that must not be empty; None for none.
+        key: The role that identifies a row.
+        class_names: (C,) the classes in order, if labels may only be these or their numbers.
     """
 
-    def __init__(self, file: ColumnFile, roles: Mapping[str, str], content: str | None = None) -> None:
+    def __init__(
+        self,
+        file: ColumnFile,
+        roles: Mapping[str, str],
+        key: str = "id",
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        _check_labels(file, roles)
+        self._file, self._roles, self._key = file, roles, key
         self._problems = Problems(file.path, roles=roles)
         self._order = next((file.classes[name] for name in file.classes if roles.get(name) == "label"), ())
-        self._roles = roles
-        self._content = content
+        self._fixed = None if class_names is None else class_index(tuple(class_names), given=True)
+        self._named = tuple(self._order if class_names is None else class_names) or None
         self._rows: list[Row] = []
-        self._has_ids = "id" in roles.values()
+        self._has_ids = key in roles.values()
         self._ids = PackedTexts()
         self._places = array("q")  # of the rows that were accepted
         self._first: dict[str, int] = {}
@@ -107,21 +144,36 @@ class Labelled:
         self._votes = 0  # counts in a list of votes; 0 without lists, or with class names
         self._widths: Counter[int] = Counter()  # rows by the counts in their list
 
-    def add(self, cells: Cells, features: str | None = None) -> Row | None:
-        """Take a row; None if something is wrong with it, such as its ``features``."""
-        cells = by_role(cells, self._roles)
+    def read(self, contents: Contents) -> None:
+        """Read all rows, and collect what those that are accepted are made of."""
+        where = next(iter(contents.names), "label")
+        for cells in self._file.rows(needed_columns(self._file, self._roles, contents.names)):
+            if self._accepts(cells, contents.problem(cells), where):
+                contents.add(cells)
+
+    def _accepts(self, named: Cells, wrong: str | None, where: str) -> bool:
+        """Take a row; False if something is wrong with it."""
+        cells = by_role(named, self._roles)
         self._number += 1
         before = len(self._problems.found)
-        if features is not None:
-            self._problems.add(self._number, "features", features)
-        row = parse_row(self._number, cells, self._content, self._order or None, self._problems)
+        if wrong is not None and None not in cells:
+            self._problems.add(self._number, where, wrong)
+        row = parse_row(self._number, cells, where, self._named, self._problems)
+        self._check_classes(row)
         self._check_width(cells.get("votes"))
         self._ids.append(self._id(cells))
         if len(self._problems.found) > before:
-            return None
-        self._rows.append(replace(row, content=""))  # it is kept elsewhere
+            return False
+        self._rows.append(row)
         self._places.append(self._number - 1)
-        return row
+        return True
+
+    def _check_classes(self, row: Row) -> None:
+        for role, names in (("label", [row.label] if row.label else []), ("votes", row.votes)):
+            for name in names:
+                if self._fixed is not None and name not in self._fixed:
+                    words = f"{name!r} is neither in class_names nor an index into them"
+                    self._problems.add(self._number, role, words)
 
     @property
     def train_rows(self) -> list[int]:
@@ -130,7 +182,7 @@ class Labelled:
 
     def _check_width(self, votes: Any) -> None:
         """Without class names, lists of votes are by position, so that all have as many counts."""
-        if self._order or not votes or not isinstance(votes, list):
+        if self._named or not votes or not isinstance(votes, list):
             return
         self._votes = self._votes or len(votes)
         self._widths[len(votes)] += 1
@@ -152,46 +204,99 @@ class Labelled:
     def _id(self, cells: Cells) -> str:
         if not self._has_ids:
             return ""
-        name = cell_text(cells.get("id"))
+        name = cell_text(cells.get(self._key))
         before = self._first.setdefault(name, self._number)
-        if not name or before != self._number:
-            words = f"{name!r} is also in row {before}" if name else "is empty"
-            self._problems.add(self._number, "id", f"{words}; {_IDS}")
+        if not name and self._key == "id":
+            self._problems.add(self._number, "id", f"is empty; {_REMEDIES['id']}")
+        elif name and before != self._number:
+            words = f"{name!r} is also in row {before}; {_REMEDIES[self._key]}"
+            self._problems.add(self._number, self._key, words)
         return name
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """What identifies each accepted row."""
+        accepted = torch.frombuffer(self._places, dtype=torch.int64).clone()
+        return SubsetNames(self._ids if self._has_ids else RowNumbers(self._number), accepted)
 
     def check(self, on_error: str) -> None:
         """Raise an error if no row was accepted or, with "error", if one was not.
 
         Also if most lists of votes differ from the first one, so that one odd row does not leave out all others.
         """
-        if on_error == "error" or not self._rows:
-            self._problems.check()
         usual = max(self._widths, key=self._widths.__getitem__, default=0)
         if self._widths[self._votes] < self._widths[usual]:
             raise DataError(
-                f"{self._problems.path}: the first list of votes has {self._votes} counts, most others have {usual}; "
+                f"{self._file.path}: the first list of votes has {self._votes} counts, most others have {usual}; "
                 "fix or remove that row"
             )
+        if on_error == "error" or not self._rows:
+            self._problems.check()
         if not self._rows:
             raise DataError(
-                f"{self._problems.path}: the table has no rows; expected a row per example below the header"
+                f"{self._file.path}: the table has no rows; expected a row per example below the header"
             )
 
-    def splits(self, inputs: Inputs, on_error: str) -> Splits:
-        """The examples with these inputs, one for each row that ``add`` accepted."""
+    def splits(self, inputs: Inputs, on_error: str, test_split: str | None = None) -> Splits:
+        """The examples with these inputs, one for each accepted row."""
         self.check(on_error)
-        path = self._problems.path
-        names = class_names_of(self._rows, self._order)
-        self._check_positions(names)
-        if len(names) > max(MOST_CLASSES, len(self._rows) // 2):
-            raise DataError(
-                f"{path}: the labels have {len(names):,} different values in {len(self._rows):,} rows, so they are not "
-                "classes; name another column: --set data.columns.label=NAME"
-            )
-        labels = labels_of(self._rows, class_index(names, given=False), len(names), path)
-        accepted = torch.frombuffer(self._places, dtype=torch.int64).clone()
-        ids = SubsetNames(self._ids if self._has_ids else RowNumbers(self._number), accepted)
-        whole = Examples(inputs, labels, names, ids)
+        path = self._file.path
+        index = self._fixed
+        if index is None:
+            names = class_names_of(self._rows, self._order)
+            self._check_positions(names)
+            self._check_number(names)
+            index = class_index(names, given=False)
+        else:
+            assert self._named is not None
+            names = self._named
+        labels = labels_of(self._rows, index, len(names), path)
+        whole = Examples(inputs, labels, names, self.ids)
         bad = self._problems.by_row
         skipped = {f"row {number}": bad[number] for number in sorted(bad)}
-        return replace(splits_of(whole, [row.split for row in self._rows], path), skipped_rows=skipped)
+        return replace(
+            splits_of(whole, [row.split for row in self._rows], path, test_split), skipped_rows=skipped
+        )
+
+    def _check_number(self, names: Sequence[str]) -> None:
+        if len(names) > max(MOST_CLASSES, len(self._rows) // 2):
+            raise DataError(
+                f"{self._file.path}: the labels have {len(names):,} different values in {len(self._rows):,} rows, so "
+                "they are not classes; name another column: --set data.columns.label=NAME"
+            )
+
+
+def _check_labels(file: ColumnFile, roles: Mapping[str, str]) -> None:
+    """Check that there is one column of labels, votes, or votes by class."""
+    named = by_role(dict.fromkeys(file.names), roles)
+    if not has_labels(named):
+        raise DataError(
+            f"{file.path}: found the columns {listed(file.names)}, and none of labels; name it: "
+            "--set data.columns.label=NAME (the first line must hold the names)"
+        )
+    by_class = [name for name in named if name.startswith(VOTES)]
+    if "votes" in named and by_class:
+        raise DataError(
+            f"{file.path}: votes are given twice, in the columns votes and {by_class[0]}; keep one of them"
+        )
+
+
+def read_unlabelled(
+    file: ColumnFile, roles: Mapping[str, str], contents: Contents, key: str = "id"
+) -> Sequence[str] | None:
+    """Collect the rows of a file without labels; returns their ids, or None of a file with labels."""
+    if holds_labels(file, roles):
+        return None
+    where, problems = next(iter(contents.names), key), Problems(file.path, can_skip=False, roles=roles)
+    ids = PackedTexts()
+    for number, cells in enumerate(file.rows(needed_columns(file, roles, contents.names)), start=1):
+        if has_other_cells(cells, number, where, problems):
+            continue
+        wrong = contents.problem(cells)
+        if wrong is not None:
+            problems.add(number, where, wrong)
+            continue
+        contents.add(cells)
+        ids.append(cell_text(by_role(cells, roles).get(key)))
+    problems.check()
+    return ids if key in roles.values() else RowNumbers(len(ids))

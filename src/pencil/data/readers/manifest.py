@@ -7,16 +7,22 @@ Parquet also a list of counts) or as one column ``votes_<class>`` per class. Oth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pencil.data.examples import Examples, Splits, Unlabelled
+from pencil.data.columns import ColumnFile, open_columns
+from pencil.data.examples import Splits, Unlabelled
 from pencil.data.readers.folder import ImageFiles
-from pencil.data.readers.labelled import class_index, class_names_of, labels_of, splits_of
-from pencil.data.readers.manifest_rows import check_paths, parse_table, read_table
-from pencil.data.readers.rows import Problems, Row, cell_text, has_other_cells, is_labelled
+from pencil.data.readers.labelled import Labelled, read_unlabelled
+from pencil.data.readers.rows import LABEL_ROLES, cell_text, find_roles
+from pencil.data.tables import Cells, listed
+from pencil.errors import DataError
+from pencil.places import remedy, stays_within
+from pencil.reading import is_file
+
+ROLES = ("path", *LABEL_ROLES)
 
 
 def read_manifest(
@@ -51,33 +57,67 @@ def read_manifest(
     Returns:
         Train rows and, where there are any, test rows, in the table's order; ids are the paths as written.
     """
-    path = Path(path)
-    folder = path.parent if root is None else Path(root)
-    problems = Problems(path)
-    rows = parse_table(read_table(path, columns), folder, class_names, allow, problems)
-    bad = problems.by_row
-    if on_error == "error" or len(bad) == len(rows):
-        problems.check()
-    rows = [row for number, row in enumerate(rows, start=1) if number not in bad]
-    names = class_names_of(rows) if class_names is None else tuple(class_names)
-    labels = labels_of(rows, class_index(names, given=class_names is not None), len(names), path)
-    ids = [row.content for row in rows]
-    whole = Examples(ImageFiles(ids, size, channels, folder), labels, names, ids)
-    skipped = {f"row {number}": bad[number] for number in sorted(bad)}
-    return replace(splits_of(whole, [row.split for row in rows], path, test_split), skipped_rows=skipped)
+    file = open_columns(Path(path))
+    roles = find_roles(file, ROLES, columns or {})
+    if "path" not in roles.values():
+        raise DataError(
+            f"{path}: found the columns {listed(file.names)}, and none of image files; name it: "
+            f"--set data.columns.path=NAME{_other_way(file.names, file)}"
+        )
+    folder = Path(path).parent if root is None else Path(root)
+    found = Labelled(file, roles, "path", class_names)
+    found.read(_Paths(file, roles, folder, allow))
+    found.check(on_error)
+    return found.splits(ImageFiles(found.ids, size, channels, folder), on_error, test_split)
 
 
 def read_paths_alone(
     path: Path, size: int | None = None, channels: int = 3, columns: Mapping[str, str] | None = None
 ) -> Unlabelled | None:
     """The images of a table that has ``path`` but neither labels nor votes; None of another table."""
-    table, problems = read_table(path, columns, needs_label=False), Problems(path, can_skip=False)
-    if "path" not in table[0] or any(map(is_labelled, table)):
+    file = open_columns(path)
+    roles = find_roles(file, ROLES, columns or {}, needs_label=False)
+    if "path" not in roles.values():
         return None
-    for number, cells in enumerate(table, start=1):
-        has_other_cells(cells, number, "path", problems)
-    rows = [Row(cell_text(cells.get("path")), "", {}, "", trusted=False) for cells in table]
-    check_paths(rows, path.parent, (), problems)
-    problems.check()
-    ids = [row.content for row in rows]
-    return Unlabelled(ImageFiles(ids, size, channels, path.parent), ids)
+    ids = read_unlabelled(file, roles, _Paths(file, roles, path.parent, ()), "path")
+    return None if ids is None else Unlabelled(ImageFiles(ids, size, channels, path.parent), ids)
+
+
+class _Paths:
+    """The paths of rows, which are also their ids."""
+
+    def __init__(
+        self, file: ColumnFile, roles: Mapping[str, str], folder: Path, allow: Sequence[str]
+    ) -> None:
+        self.names = [name for name, role in roles.items() if role == "path"]
+        self._file, self._folder, self._allow = file, folder, allow
+
+    def problem(self, cells: Cells) -> str | None:
+        """Whether the file exists, and is inside its folder."""
+        cell, folder = cells.get(self.names[0]), self._folder
+        if isinstance(cell, dict | bytes):
+            raise DataError(
+                f"{self._file.path}: column {self.names[0]!r} holds images, not their names"
+                f"{_other_way(['image'], self._file)}"
+            )
+        name = cell_text(cell)
+        if not name:
+            return "is empty"
+        if not stays_within(name, folder, self._allow):
+            where = remedy(str(Path(os.path.normpath(folder.absolute() / name)).parent))
+            return f"{name!r} is outside {folder}; {where}"
+        if not is_file(folder / name):
+            hint = "; paths are written with /" if "\\" in name else ""
+            return f"no file {name[:200]!r} in {folder}{hint}"
+        return None
+
+    def add(self, cells: Cells) -> None:
+        """Nothing more is kept."""
+
+
+def _other_way(columns: Sequence[str], file: ColumnFile) -> str:
+    """What to do with a table that is not one of image files."""
+    inside = {"image", "img"} & {name.lower() for name in columns}
+    if file.path.suffix.lower() == ".parquet" and inside:
+        return f"; to read its images run: pencil index {file.path} --out INDEX"
+    return "; for texts or a table of numbers: --set data.kind=text or --set data.kind=table"

@@ -15,21 +15,11 @@ from torch import Tensor
 
 from pencil.data.columns import ColumnFile, open_columns
 from pencil.data.encoding import ColumnEncoding, encode, fit
-from pencil.data.examples import RowNumbers, Splits, Unlabelled
+from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import Record
 from pencil.data.packed import PackedTexts
-from pencil.data.readers.labelled import Labelled
-from pencil.data.readers.rows import (
-    LABEL_ROLES,
-    VOTES,
-    Problems,
-    by_role,
-    cell_text,
-    find_roles,
-    has_labels,
-    has_other_cells,
-    holds_labels,
-)
+from pencil.data.readers.labelled import Labelled, read_unlabelled
+from pencil.data.readers.rows import LABEL_ROLES, VOTES, cell_text, find_roles
 from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
 
@@ -107,51 +97,51 @@ def read_records_alone(
     """The rows of a table without labels; None for one with labels, or where nothing was fitted yet."""
     file = open_columns(path)
     roles = find_roles(file, ROLES, columns, needs_label=False)
-    if not encoding or holds_labels(file, roles):
+    records = _Records(file, roles)
+    ids = read_unlabelled(file, roles, records) if encoding else None
+    return None if ids is None else Unlabelled(_inputs(records.rows, records.names, encoding, path), ids)
+
+
+class _Records:
+    """The cells of rows in columns without a role, collected."""
+
+    def __init__(self, file: ColumnFile, roles: Mapping[str, str]) -> None:
+        self.names = tuple(name for name in file.names if name not in roles and not name.startswith(VOTES))
+        self.rows = PackedTexts()
+
+    def problem(self, _: Cells) -> str | None:
         return None
-    names, rows, ids = _values(file, roles), PackedTexts(), PackedTexts()
-    problems = Problems(path, can_skip=False)
-    for number, cells in enumerate(file.rows()):
-        if not has_other_cells(cells, number + 1, names[0] if names else "id", problems):
-            rows.append(_joined(cells, names))
-            ids.append(cell_text(by_role(cells, roles).get("id")))
-    problems.check()
-    own = ids if "id" in roles.values() else RowNumbers(len(ids))
-    return Unlabelled(_inputs(rows, names, encoding, path), own)
+
+    def add(self, cells: Cells) -> None:
+        texts = (cell_text(cells.get(name)).replace(_BETWEEN, " ") for name in self.names)
+        self.rows.append(_BETWEEN.join(texts))
 
 
 @dataclass(frozen=True)
 class _Table:
     path: Path
-    names: tuple[str, ...]
-    rows: PackedTexts
+    records: _Records
     labelled: Labelled
 
     @classmethod
     def read(cls, path: Path, columns: Mapping[str, str], on_error: str) -> _Table:
         file = open_columns(path)
         roles = find_roles(file, ROLES, columns)
-        if not has_labels(by_role(dict.fromkeys(file.names), roles)):
-            raise DataError(
-                f"{path}: found the columns {listed(file.names)}, and none of labels; name it: "
-                "--set data.columns.label=NAME (the first line must hold the names)"
-            )
-        table = cls(path, _values(file, roles), PackedTexts(), Labelled(file, roles))
-        for cells in file.rows():
-            if table.labelled.add(cells) is not None:
-                table.rows.append(_joined(cells, table.names))
+        table = cls(path, _Records(file, roles), Labelled(file, roles))
+        table.labelled.read(table.records)
         table.labelled.check(on_error)
         return table
 
     def fitted(self) -> tuple[ColumnEncoding, ...]:
-        found = fit(self.names, _blocks(self.rows, self.labelled.train_rows)) if self.names else ()
+        names, rows = self.records.names, self.records.rows
+        found = fit(names, _blocks(rows, self.labelled.train_rows)) if names else ()
         if all(each.ignored for each in found):
             reasons = listed([f"{each.name} ({each.ignored})" for each in found])
             raise DataError(f"{self.path}: no column has numbers or categories to learn from: {reasons}")
         return found
 
     def inputs(self, encoding: Sequence[ColumnEncoding]) -> RecordInputs:
-        return _inputs(self.rows, self.names, encoding, self.path)
+        return _inputs(self.records.rows, self.records.names, encoding, self.path)
 
 
 def _inputs(
@@ -165,14 +155,6 @@ def _inputs(
     except DataError as error:
         raise DataError(f"{path}, {error}") from error
     return RecordInputs(torch.from_numpy(values), rows, names)
-
-
-def _values(file: ColumnFile, roles: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name for name in file.names if name not in roles and not name.startswith(VOTES))
-
-
-def _joined(cells: Cells, names: Sequence[str]) -> str:
-    return _BETWEEN.join(cell_text(cells.get(name)).replace(_BETWEEN, " ") for name in names)
 
 
 def _blocks(rows: PackedTexts, chosen: Sequence[int]) -> Iterator[list[list[str]]]:

@@ -33,17 +33,15 @@ _NONE: Mapping[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One example of the table. ``label`` is "" and ``votes`` is empty where the table has none.
+    """What a row says about its class. ``label`` is "" and ``votes`` is empty where the table has none.
 
     Attributes:
-        content: The path of a file, or a text.
         label: The name of its class.
         votes: Votes by class.
         split: train, test, ...
         trusted: Whether the label is verified.
     """
 
-    content: str
     label: str
     votes: Mapping[str, float]
     split: str
@@ -107,9 +105,9 @@ def find_roles(
     return left_out | {name: role for role, name in reversed(found.items()) if name is not None}
 
 
-def needed_columns(file: ColumnFile, roles: Mapping[str, str]) -> list[str]:
-    """The columns with a role, and those of votes by class."""
-    return [name for name in file.names if name in roles or name.startswith(VOTES)]
+def needed_columns(file: ColumnFile, roles: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
+    """The columns with a role, those of votes by class, and some more."""
+    return [name for name in file.names if name in roles or name.startswith(VOTES) or name in more]
 
 
 def by_role(cells: Cells, roles: Mapping[str, str]) -> dict[Any, Any]:
@@ -131,11 +129,10 @@ def holds_labels(file: ColumnFile, roles: Mapping[str, str]) -> bool:
         return False
     columns = [name for name in needed_columns(file, roles) if roles.get(name, "votes") in ("label", "votes")]
     with contextlib.closing(file.rows(columns)) as rows:
-        return any(is_labelled(by_role(cells, roles)) for cells in rows)
+        return any(_is_labelled(by_role(cells, roles)) for cells in rows)
 
 
-def is_labelled(cells: Cells) -> bool:
-    """Whether a row has a label or votes."""
+def _is_labelled(cells: Cells) -> bool:
     try:
         return bool(_label(cells, None) or _votes(cells, None))
     except ValueError:  # what is no count is reported when rows with labels are read
@@ -143,33 +140,29 @@ def is_labelled(cells: Cells) -> bool:
 
 
 def parse_row(
-    number: int, cells: Cells, content: str | None, class_names: Sequence[str] | None, problems: Problems
+    number: int, cells: Cells, where: str, class_names: Sequence[str] | None, problems: Problems
 ) -> Row:
     """One row; its problems are noted and parsing continues, so that later ones are found too.
 
     Args:
         number: From 1.
         cells: By role.
-        content: The role of what the example is, which must not be empty; None for the other columns.
+        where: The column that a row with too many cells is reported for.
         class_names: (C,) where they are given.
         problems: Gets what is wrong.
     """
-    if has_other_cells(cells, number, content or "label", problems):
-        return Row("", "", _NONE, "train", False)
-    found, trusted = (cell_text(cells.get(column)) for column in (content or "", "trusted"))
+    if has_other_cells(cells, number, where, problems):
+        return Row("", _NONE, "train", trusted=False)
+    trusted = cell_text(cells.get("trusted")).lower()
     split = cell_text(cells.get("split", "train")).lower()
-    if content is not None and not found:
-        problems.add(number, content, "is empty")
     if split not in ("train", *TEST_SPLITS):
         problems.add(number, "split", f"{split!r} is none of train, {', '.join(TEST_SPLITS)}")
-    if trusted.lower() not in _TRUTHS:
+    if trusted not in _TRUTHS:
         problems.add(number, "trusted", f"{trusted!r} is none of true, false, 1, 0, yes, no")
     _check_one_label(number, cells, problems)
     votes, label = _checked_votes(number, cells, class_names, problems), _label(cells, class_names)
     # Interned: many rows share few labels.
-    return Row(
-        found, sys.intern(label), votes or _NONE, sys.intern(split), _TRUTHS.get(trusted.lower(), False)
-    )
+    return Row(sys.intern(label), votes or _NONE, sys.intern(split), _TRUTHS.get(trusted, False))
 
 
 def _check_one_label(number: int, cells: Cells, problems: Problems) -> None:

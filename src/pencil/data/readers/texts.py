@@ -14,23 +14,13 @@ from typing import ClassVar, Literal, NoReturn
 from torch import Tensor
 
 from pencil.data.columns import ColumnFile, open_columns
-from pencil.data.examples import RowNumbers, Splits, Unlabelled
+from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import Text
 from pencil.data.packed import PackedTexts
-from pencil.data.readers.labelled import Labelled
-from pencil.data.readers.rows import (
-    LABEL_ROLES,
-    Problems,
-    by_role,
-    cell_text,
-    find_roles,
-    has_labels,
-    has_other_cells,
-    holds_labels,
-    needed_columns,
-)
+from pencil.data.readers.labelled import Labelled, read_unlabelled
+from pencil.data.readers.rows import LABEL_ROLES, cell_text, find_roles
 from pencil.data.recognise import text_column
-from pencil.data.tables import listed
+from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
 
 ROLES = ("text", "id", *LABEL_ROLES)
@@ -85,35 +75,32 @@ def read_texts(
     """
     file = open_columns(Path(path))
     roles = _roles(file, columns)
-    if not has_labels(by_role(dict.fromkeys(file.names), roles)):
-        raise DataError(
-            f"{path}: found the columns {listed(file.names)}, and none of labels; name it: "
-            "--set data.columns.label=NAME"
-        )
-    texts, found = PackedTexts(), Labelled(file, roles, "text")
-    for cells in file.rows(needed_columns(file, roles)):
-        row = found.add(cells)
-        if row is not None:
-            texts.append(row.content)
-    return found.splits(TextInputs(texts), on_error)
+    texts, found = _Texts(roles), Labelled(file, roles)
+    found.read(texts)
+    return found.splits(TextInputs(texts.packed), on_error)
 
 
 def read_texts_alone(path: Path, columns: Mapping[str, str] | None = None) -> Unlabelled | None:
     """The texts of a file without labels; None for one with labels."""
     file = open_columns(path)
     roles = _roles(file, columns, needs_label=False)
-    if holds_labels(file, roles):
-        return None
-    texts, ids, problems = PackedTexts(), PackedTexts(), Problems(path, can_skip=False, roles=roles)
-    for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
-        row = by_role(cells, roles)
-        texts.append(cell_text(row.get("text")))
-        ids.append(cell_text(row.get("id")))
-        if not has_other_cells(cells, number, "text", problems) and not texts[-1]:
-            problems.add(number, "text", "is empty")
-    problems.check()
-    own = ids if "id" in roles.values() else RowNumbers(len(ids))
-    return Unlabelled(TextInputs(texts), own)
+    texts = _Texts(roles)
+    ids = read_unlabelled(file, roles, texts)
+    return None if ids is None else Unlabelled(TextInputs(texts.packed), ids)
+
+
+class _Texts:
+    """The texts of rows, collected."""
+
+    def __init__(self, roles: Mapping[str, str]) -> None:
+        self.names = [name for name, role in roles.items() if role == "text"]
+        self.packed = PackedTexts()
+
+    def problem(self, cells: Cells) -> str | None:
+        return None if cell_text(cells.get(self.names[0])) else "is empty"
+
+    def add(self, cells: Cells) -> None:
+        self.packed.append(cell_text(cells.get(self.names[0])))
 
 
 def texts_in(path: Path, columns: Mapping[str, str] | None = None) -> str:

@@ -15,21 +15,11 @@ import torch
 from torch import Tensor
 
 from pencil.data.columns import ColumnFile, open_columns
-from pencil.data.examples import RowNumbers, Splits, Unlabelled
+from pencil.data.examples import Splits, Unlabelled
 from pencil.data.inputs import TensorInputs
-from pencil.data.packed import PackedTexts
-from pencil.data.readers.labelled import Labelled
-from pencil.data.readers.rows import (
-    LABEL_ROLES,
-    Problems,
-    by_role,
-    cell_text,
-    find_roles,
-    has_labels,
-    holds_labels,
-    needed_columns,
-)
-from pencil.data.tables import listed
+from pencil.data.readers.labelled import Labelled, read_unlabelled
+from pencil.data.readers.rows import LABEL_ROLES, find_roles
+from pencil.data.tables import Cells, listed
 from pencil.errors import DataError
 
 ROLES = ("features", "id", *LABEL_ROLES)
@@ -44,16 +34,8 @@ def read_vectors(
     """Read lists of numbers and their labels; see ``read_texts`` for the arguments."""
     file = open_columns(Path(path))
     roles = _roles(file, columns or {})
-    if not has_labels(by_role(dict.fromkeys(file.names), roles)):
-        raise DataError(
-            f"{path}: found the columns {listed(file.names)}, and none of labels; name it: "
-            "--set data.columns.label=NAME"
-        )
-    vectors, found = _Vectors(), Labelled(file, roles)
-    for cells in file.rows(needed_columns(file, roles)):
-        cell = by_role(cells, roles).get("features")
-        if found.add(cells, vectors.problem(cell)) is not None:
-            vectors.add(cell)
+    vectors, found = _Vectors(roles), Labelled(file, roles)
+    found.read(vectors)
     found.check(on_error)
     if vectors.others > vectors.count:
         raise DataError(
@@ -67,20 +49,9 @@ def read_vectors_alone(path: Path, columns: Mapping[str, str]) -> Unlabelled | N
     """Lists of numbers in a file without labels; None for one with labels."""
     file = open_columns(path)
     roles = _roles(file, columns, needs_label=False)
-    if holds_labels(file, roles):
-        return None
-    vectors, ids, problems = _Vectors(), PackedTexts(), Problems(path, can_skip=False, roles=roles)
-    for number, cells in enumerate(file.rows(needed_columns(file, roles)), start=1):
-        row = by_role(cells, roles)
-        problem = vectors.problem(row.get("features"))
-        if problem is not None:
-            problems.add(number, "features", problem)
-            continue
-        vectors.add(row["features"])
-        ids.append(cell_text(row.get("id")))
-    problems.check()
-    own = ids if "id" in roles.values() else RowNumbers(len(ids))
-    return Unlabelled(TensorInputs(vectors.tensor()), own)
+    vectors = _Vectors(roles)
+    ids = read_unlabelled(file, roles, vectors)
+    return None if ids is None else Unlabelled(TensorInputs(vectors.tensor()), ids)
 
 
 class _Vectors:
@@ -91,7 +62,8 @@ class _Vectors:
         others: How many lists had another length.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, roles: Mapping[str, str]) -> None:
+        self.names = [name for name, role in roles.items() if role == "features"]
         self._block, self.size, self.others = array("f"), 0, 0
 
     @property
@@ -99,8 +71,8 @@ class _Vectors:
         """How many lists were added."""
         return len(self._block) // max(self.size, 1)
 
-    def problem(self, cell: Any) -> str | None:
-        """What is wrong with a list; None if it can be added."""
+    def problem(self, cells: Cells) -> str | None:
+        cell = self._cell(cells)
         try:
             values = array("f", cell)
         except (TypeError, ValueError, OverflowError):
@@ -112,10 +84,13 @@ class _Vectors:
         expected = f"{self.size} finite numbers" if self.size else "a list of finite numbers"
         return f"are {str(cell)[:80]}; expected {expected}"
 
-    def add(self, cell: Any) -> None:
-        values = array("f", cell)
+    def add(self, cells: Cells) -> None:
+        values = array("f", self._cell(cells))
         self.size = len(values)
         self._block += values
+
+    def _cell(self, cells: Cells) -> Any:
+        return cells.get(self.names[0])
 
     def tensor(self) -> Tensor:
         return torch.from_numpy(np.frombuffer(self._block, np.float32).reshape(-1, max(self.size, 1)).copy())
