@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from pencil.belief import SHARE, believe, believe_probabilities
+from pencil.data.implausible import check_class_names
 from pencil.errors import DataError
 from pencil.integrations.sklearn_inputs import fit_transform, is_missing, narrowed
 from pencil.results.label_errors import LabelErrors
@@ -78,6 +79,7 @@ def _classes(labels: ArrayLike) -> tuple[NDArray[Any], Tensor]:
         raise DataError(
             f"labels: {len(names)} classes in {len(values)} rows; classes must repeat, and be at least two"
         )
+    check_class_names([str(name) for name in names], "labels")
     return names, torch.from_numpy(numbers)
 
 

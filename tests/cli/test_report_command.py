@@ -28,7 +28,7 @@ def test_hostile_texts_are_one_line(main_program, finished, tmp_path):
     (tmp_path / "deep.jsonl").write_text(DEEP)
     code, _, told = main_program("report", finished, "--texts", tmp_path / "deep.jsonl")
     assert (code, told.count("\n")) == (2, 1)
-    assert "deep.jsonl, line 1: is not valid JSON" in told
+    assert "deep.jsonl: is not valid JSON" in told
 
 
 def test_hostile_metadata_of_an_arrow_file_is_one_line(main_program, tmp_path):

@@ -18,25 +18,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
-from pencil.data.columns import open_columns
+from pencil.data.columns import ColumnFile, open_columns
 from pencil.data.examples import Examples
 from pencil.data.images import IMAGE_SUFFIXES, ImageDecoder
 from pencil.data.inputs import Image, Inputs, Shown, Text
 from pencil.data.matching import all_ids, has_own_ids
-from pencil.data.tables import csv_cells, find_column, listed
+from pencil.data.tables import find_column, listed
 from pencil.errors import DataError
 from pencil.places import remedy, stays_within
-from pencil.reading import MB, is_file, parse_json, read_text
+from pencil.reading import MB, is_file, read_text
 
 LEAST_SHARE = 0.5  # of the rows that must match by id; fewer are taken for an accident
 TEXT_BYTES = 2048 * MB
 BY_ORDER = "the order of the rows"
 _NUMBERED = ", and the data an id column, or in the CSV the number of each row from 0"
-ALL_FIELDS = ("id", "text", "path", "file", "filename", "file_name", "image")
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ def _entries(beside: Beside) -> Iterator[_Entry]:
     elif path.is_dir():
         raise DataError(f"{beside.option}: is a folder; give a .txt, .csv, .parquet or .jsonl file of texts")
     else:
-        yield from _of_table(_cells(path), beside, path)
+        yield from _of_table(open_columns(path), beside)
 
 
 def _image_names(folder: Path) -> list[str]:
@@ -236,45 +235,22 @@ def _image_names(folder: Path) -> list[str]:
     return [name.as_posix() for name in sorted(images, key=lambda name: name.parts)]
 
 
-def _cells(path: Path) -> list[dict[str, Any]]:
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        file = open_columns(path)
-        return list(file.rows([name for name in file.names if name.lower() in ALL_FIELDS]))
-    if suffix in (".jsonl", ".ndjson"):
-        return _json_lines(path)
-    return csv_cells(path)
-
-
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    lines = read_text(path, limit=TEXT_BYTES).split("\n")
-    found = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        cells = parse_json(line, source=f"{path}, line {number}")
-        if not isinstance(cells, dict):
-            raise DataError(f"{path}, line {number}: is not an object; write one object per line")
-        found.append(cells)
-    return found
-
-
-def _of_table(rows: Sequence[dict[str, Any]], beside: Beside, path: Path) -> Iterator[_Entry]:
-    columns = [name for name in rows[0] if name is not None] if rows else []
+def _of_table(file: ColumnFile, beside: Beside) -> Iterator[_Entry]:
     role = "path" if beside.kind == "images" else "text"
-    column = find_column(columns, role, path)
+    column = find_column(file.names, role, file.path)
     if column is None:
         raise DataError(
-            f"{beside.option}: found the columns {listed(columns)}; expected {role}, and id if the rows of the data "
+            f"{beside.option}: found the columns {listed(file.names)}; expected {role}, and id if the rows of the data "
             "have ids"
         )
-    named = next((name for name in columns if name.strip().lower() == "id"), None)
-    for number, cells in enumerate(rows, start=1):
+    named = next((name for name in file.names if name.strip().lower() == "id"), None)
+    wanted = [column] if named is None else [column, named]
+    for number, cells in enumerate(file.rows(wanted), start=1):
         value, row_id = str(cells.get(column, "")), None if named is None else str(cells.get(named, ""))
         if beside.kind == "texts":
             yield _Entry(value, row_id)
         else:
-            yield _Entry(_file(value, path, number), row_id, None if named else value)
+            yield _Entry(_file(value, file.path, number), row_id, None if named else value)
 
 
 def _file(name: str, table: Path, number: int) -> Path:

@@ -75,6 +75,8 @@ def open_columns(path: Path) -> ColumnFile:
         return _open_parquet(path)
     if suffix in ARROW:
         return _open_arrow([(path, None)], path)
+    if not path.exists():
+        raise DataError(f"{path}: cannot be read, there is no such file; correct the path")
     raise DataError(
         f"{path}: cannot read a table from {path.suffix!r}; use .csv, .tsv, .jsonl, .parquet or .arrow"
     )

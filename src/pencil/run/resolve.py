@@ -20,6 +20,7 @@ from pencil.config import RunConfig
 from pencil.data import Examples, Inputs
 from pencil.data.checking import Progress
 from pencil.data.extents import SIZES, sampled_extents, typical_side
+from pencil.data.implausible import check_plausible
 from pencil.engine import Runtime
 from pencil.identity import run_id
 from pencil.kinds import DataSection, TrustedLabels, kind_of
@@ -44,6 +45,7 @@ def resolve(
     config = _with_identities(config, runtime)
     config = config.model_copy(update={"data": resolve_data(config.data)})
     prepared = prepare_examples(config.data, config.seed, progress)
+    check_plausible(prepared.train, config.data.path)
     if runtime.is_main:
         report_shrinking(config.data, prepared.train.inputs)
         warn_of_few_rows(prepared.train, config.data.path)

@@ -194,6 +194,7 @@ def test_tables_that_cannot_be_used(table, text, message):
 
 
 def test_other_and_broken_files(folder):
+    (folder / "table.xlsx").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"use .csv, .tsv, .jsonl, .parquet or .arrow"):
         read_manifest(folder / "table.xlsx")
     with pytest.raises(DataError, match="cannot be read"):

@@ -16,6 +16,7 @@ from torch import Tensor
 from pencil.data.columns import ColumnFile, open_columns
 from pencil.data.encoding import ColumnEncoding, encode, fit
 from pencil.data.examples import Splits, Unlabelled
+from pencil.data.implausible import check_columns
 from pencil.data.inputs import Record
 from pencil.data.packed import PackedTexts
 from pencil.data.readers.labelled import Labelled, read_unlabelled
@@ -128,6 +129,7 @@ class _Table:
         file = open_columns(path)
         roles = find_roles(file, ROLES, columns)
         table = cls(path, _Records(file, roles), Labelled(file, roles))
+        check_columns(table.records.names, str(path))
         table.labelled.read(table.records)
         table.labelled.check(on_error)
         return table
