@@ -7,7 +7,17 @@ import torch
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from pencil.belief.answers import FEWEST, LEAST, Curve, Ranking, evidence, informed, others_of, released
+from pencil.belief.answers import (
+    FEWEST,
+    LEAST,
+    Curve,
+    Ranking,
+    doubtful,
+    evidence,
+    informed,
+    others_of,
+    released,
+)
 
 ROWS = 600
 
@@ -154,9 +164,26 @@ def test_the_same_answers_release_the_same():
 
 
 def test_a_ranking_holds_the_likely_rows_the_surest_first():
-    found = Ranking.of(torch.arange(4) + 9, torch.tensor([3, 2, 1, 0]), torch.tensor([0.3, LEAST, 0.9, 0.5]))
-    assert [part.tolist() for part in found[:2]] == [[11, 12, 9], [1, 0, 3]]
-    assert found.spread(2, torch.tensor([12])).tolist() == [11, 9]
+    stated = torch.tensor([0.3, LEAST, 0.9, 0.5]).repeat(FEWEST)
+    found = Ranking.of(torch.arange(len(stated)) + 9, torch.tensor([3, 2, 1, 0]).repeat(FEWEST), stated)
+    assert not found.raised
+    assert len(found.rows) == 3 * FEWEST
+    assert found.rows[[0, FEWEST, -FEWEST]].tolist() == [11, 12, 9]
+    assert found.other[[0, FEWEST, -FEWEST]].tolist() == [1, 0, 3]
+    assert found.spread(3, torch.tensor([9])).tolist() == [11 + 4 * 14, 12 + 4 * 14, 9 + 4 * 15]
+
+
+def test_where_hardly_any_row_is_likely_the_likeliest_quarter_is_ranked():
+    stated = torch.tensor([1e-7, 3e-7, 2e-7, 0.0, 1e-6, 1e-8, 1e-9, 0.0] * 4)
+    rows = doubtful(stated)
+    assert rows.tolist() == sorted(list(range(4, 32, 8)) + list(range(1, 32, 8)))
+    found = Ranking.of(rows, torch.zeros_like(rows), stated[rows])
+    assert found.raised
+    assert found.rows.tolist() == [*range(4, 32, 8), *range(1, 32, 8)]
+    odds = found.stated.double().logit().exp()
+    assert float(found.stated[-1]) == pytest.approx(LEAST, rel=1e-4)
+    assert float(odds[0] / odds[-1]) == pytest.approx(1e-6 / 3e-7, rel=1e-3)
+    assert not len(Ranking.of(rows, rows, torch.zeros(len(rows))).rows)
 
 
 def test_the_other_class_is_the_likeliest_besides_the_given_one():

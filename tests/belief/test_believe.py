@@ -209,6 +209,26 @@ def test_answers_release_labels_where_the_tests_forbid_it(solved):
     assert false(found, problem.truth) < 0.12 * int(found.replaced.sum())
 
 
+def test_answers_release_noise_that_blurred_features_would_explain():
+    """Hard rows have labels of similar classes, and features between them, as if no label were wrong."""
+    random, classes, rows = np.random.default_rng(0), 6, 3000
+    truth, hard = random.integers(classes, size=rows), random.lognormal(-0.3, 0.6, size=rows)
+    angle = 2 * np.pi * np.arange(classes) / classes
+    ring = np.stack([np.cos(angle), np.sin(angle)], 1) @ random.normal(size=(2, 32))
+    means = ring + 0.6 * random.normal(size=(classes, 32))
+    x = means[truth] + hard[:, None] * random.normal(size=(rows, 32))
+    errs = random.random(rows) < (0.25 * hard).clip(0, 0.7)
+    given = (truth + errs * random.choice((-1, 1), size=rows)) % classes
+    problem = Problem(torch.from_numpy(x).float(), torch.from_numpy(truth), torch.from_numpy(given))
+    belief = believed(problem, classes=classes)
+    assert not belief.checks.identified
+    assert not bool(belief.decided().replaced.any())
+    found = answered(problem, belief, 100).decided()
+    count = int(found.replaced.sum())
+    assert count > 0.7 * int(problem.wrong.sum())
+    assert false(found, problem.truth) < 0.1 * count
+
+
 def test_answers_that_labels_were_right_release_nothing_else(solved):
     problem, belief = solved[1]
     found = answered(problem, belief, 100, problem.given).decided()

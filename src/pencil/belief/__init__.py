@@ -4,7 +4,7 @@
 about, and takes their answers. Only tensors come in and go out; nothing here depends on a run, a method or a network.
 """
 
-from pencil.belief.answers import NO_CLASS, Ranking, Released, released
+from pencil.belief.answers import NO_CLASS, Ranking, Released, doubtful, released
 from pencil.belief.belief import SHARE, Belief, Decided
 from pencil.belief.claims import Checks
 from pencil.belief.find import believe, believe_and_read, believe_probabilities, found_from
@@ -26,6 +26,7 @@ __all__ = [
     "believe",
     "believe_and_read",
     "believe_probabilities",
+    "doubtful",
     "found_from",
     "noise_of",
     "released",

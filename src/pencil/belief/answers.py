@@ -11,6 +11,7 @@ the curve's posterior.
 | ``QUANTILE`` | 0.75 | 0.9 releases 5 points less of the errors; at 0.6 one audit in sixteen is over |
 | ``PRIOR`` | 2, 8, 2 | half of it releases half a point more, and one audit in twelve is over |
 | ``FEWEST`` | 30 | fewer answers say nothing about other rows; the prior would decide |
+| ``DOUBTFUL`` | 1/4 | of the rows, where hardly any is above ``LEAST``: noise that features could explain may be rife |
 
 Legend: N rows, B rows at a time, M rows of a ranking, A answers, C classes.
 """
@@ -26,7 +27,7 @@ from torch import Tensor
 from pencil.belief.claims import longest
 
 NO_CLASS = -1
-LEAST = 0.2
+LEAST, DOUBTFUL = 0.2, 0.25
 QUANTILE = 0.75
 PRIOR = (2.0, 8.0, 2.0)
 FEWEST = 30
@@ -43,18 +44,24 @@ class Ranking(NamedTuple):
         rows: (M,) their numbers.
         other: (M,) the likeliest class besides the given one.
         stated: (M,) its probability.
+        raised: Hardly any row was likely, so these are the likeliest, and their probabilities are raised.
     """
 
     rows: Tensor
     other: Tensor
     stated: Tensor
+    raised: bool = False
 
     @classmethod
     def of(cls, rows: Tensor, other: Tensor, stated: Tensor) -> Ranking:
-        """Those of some rows that are likely enough."""
-        some = (stated > LEAST).nonzero()[:, 0]
+        """Those of some ``doubtful`` rows that are likely enough; if hardly any is, all, with raised probabilities."""
+        likely = stated > LEAST
+        raised = int(likely.sum()) < FEWEST
+        if raised:
+            likely, stated = stated > 0, _raised(stated)
+        some = likely.nonzero()[:, 0]
         order = some[stated[some].argsort(descending=True, stable=True)]
-        return cls(rows[order], other[order], stated[order])
+        return cls(rows[order], other[order], stated[order], raised)
 
     def spread(self, number: int, known: Tensor) -> Tensor:
         """So many of the rows that are not known (A,), evenly spread."""
@@ -62,6 +69,30 @@ class Ranking(NamedTuple):
         if len(rows) <= number:
             return rows
         return rows[(2 * torch.arange(number) + 1) * len(rows) // (2 * number)]
+
+    @property
+    def question(self) -> str:
+        """What answers tell; empty if there are too few rows to ask about."""
+        if len(self.rows) < FEWEST:
+            return ""
+        if self.raised:
+            return "whether any labels can be replaced"
+        return f"which of {len(self.rows):,} doubtful labels can be replaced"
+
+
+def doubtful(stated: Tensor) -> Tensor:
+    """The places of rows that a ranking may need, by the probability (B,) of the likeliest other class."""
+    enough = max(int((stated > LEAST).sum()), round(DOUBTFUL * len(stated)))
+    return stated.topk(enough).indices.sort().values
+
+
+def _raised(stated: Tensor) -> Tensor:
+    """Probabilities (M,) whose odds are raised by one factor, so that the least of them is ``LEAST``; 0 stays 0."""
+    if not bool((stated > 0).any()):
+        return stated
+    odds = stated.double().clamp(1e-30, 1 - 1e-12).logit()
+    least = odds[stated > 0].min()
+    return (odds - least + torch.tensor(LEAST).logit()).sigmoid().masked_fill(stated <= 0, 0.0).to(stated)
 
 
 class Released(NamedTuple):

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from pencil.belief.answers import NO_CLASS, Ranking, informed, others_of, released
+from pencil.belief.answers import NO_CLASS, Ranking, doubtful, informed, others_of, released
 from pencil.belief.claims import Checks, LessDoubt, least_wrong
 from pencil.estimates import RelabelCounts
 
@@ -64,7 +64,8 @@ class Belief:
     def ranking(self) -> Ranking:
         """The rows whose label may be replaced."""
         stated, other = others_of(self.posterior[:, :-1], self.given)
-        return Ranking.of(torch.arange(len(self.given)), other, stated)
+        rows = doubtful(stated)
+        return Ranking.of(rows, other[rows], stated[rows])
 
     def ask(self, number: int) -> Tensor:
         """Rows whose answers release most: those that may be replaced, spread over their ranking, then other doubts."""

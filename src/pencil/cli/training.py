@@ -183,7 +183,6 @@ def _report_stopped(directory: Any, json_: bool) -> NoReturn:
 
 
 def _print_summary(directory: Any) -> None:
-    from pencil.belief.answers import FEWEST
     from pencil.report.contents import alarms_of
     from pencil.report.text import seem_wrong
     from pencil.report.words import relabel_words, too_few_held_out
@@ -204,7 +203,6 @@ def _print_summary(directory: Any) -> None:
     for alarm in alarms_of(table.estimates, summary):
         say(f"alarm: {alarm}")
     place = shlex.quote(str(directory.path))
-    doubtful = table.doubtful()
-    worth = f"ten minutes that say which of {doubtful:,} doubtful labels may be replaced"
-    ask = f"pencil review {place} --ask 100 ({worth})"
-    say(f"next: {ask if doubtful >= FEWEST else f'pencil review {place}'}, or pencil report {place}")
+    question = table.question
+    ask = f"pencil review {place} --ask 100 (ten minutes that say {question})"
+    say(f"next: {ask if question else f'pencil review {place}'}, or pencil report {place}")

@@ -195,14 +195,13 @@ class LabelErrors:
         return f"{count:,} labels can be replaced, {share}: errors.labels()."
 
     def _next(self) -> str:
-        doubtful = len(self._belief.ranking.rows)
-        if not doubtful:
+        if not self._belief.ranking.question:
             return "Look at the rows that are likeliest wrong first: errors.order."
         count = min(LOOKS, len(self))
         known = f"{len(self._belief.answers):,} answers are known. " if self._belief.answers else ""
         return (
-            f"{known}{count} answers, about {max(1, round(count / LOOKS_A_MINUTE))} minutes, say which of {doubtful:,} "
-            f"doubtful labels can be replaced: rows = errors.ask({count}), then errors.answer(rows, labels)."
+            f"{known}{count} answers, about {max(1, round(count / LOOKS_A_MINUTE))} minutes, say "
+            f"{self._belief.ranking.question}: rows = errors.ask({count}), then errors.answer(rows, labels)."
         )
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pencil.algorithm import Rows, TopRows
-from pencil.belief import NO_CLASS, Belief, Checks, NoiseSums, Ranking, Released, released
+from pencil.belief import NO_CLASS, Belief, Checks, NoiseSums, Ranking, Released, doubtful, released
 from pencil.engine import fitting_method
 from pencil.estimates import RelabelCounts
 from pencil.estimates.relabel import NEVER
@@ -200,9 +200,10 @@ class LabelTable:
         rows: list[int] = ranking.spread(number, torch.tensor(list(self.answers), dtype=torch.long)).tolist()
         return rows
 
-    def doubtful(self) -> int:
-        """How many labels might be replaced if answers allow it. Reads all rows once."""
-        return len(self._ranking[0].rows)
+    @property
+    def question(self) -> str:
+        """What answers would tell, see ``Ranking``. Reads all rows once."""
+        return self._ranking[0].question
 
     @cached_property
     def thresholds(self) -> Tensor:
@@ -226,7 +227,8 @@ class LabelTable:
             hard = saved.given.doubted
             stated, other = runners_up(self._posterior(saved), hard)
             stated = stated.masked_fill(saved.given.verified, 0.0)
-            parts.append(Ranking.of(torch.arange(len(hard)) + saved.first, other, stated.float()))
+            some = doubtful(stated)
+            parts.append((some + saved.first, other[some], stated[some].float()))
             mine = rows[(rows >= saved.first) & (rows < saved.first + len(hard))]
             given.append(hard[mine - saved.first])
         whole = (torch.cat(each) for each in zip(*parts, strict=True))
