@@ -11,6 +11,7 @@ from torch import Tensor
 import pencil
 from pencil.algorithm import CosineSchedule, LinearSchedule, Pencil, Phase, PiecewiseSchedule
 from pencil.config import RunConfig
+from pencil.data.example import Example
 from pencil.engine import LabelLearner, LearnedLabels
 from pencil.errors import PencilError
 from pencil.integrations.sklearn import PencilClassifier
@@ -50,6 +51,7 @@ def functions(path: Path) -> None:
     assert_type(pencil.train(pencil.RunConfig.read(path), path), pencil.Run)
     assert_type(pencil.RunConfig.read(path), RunConfig)
     assert_type(pencil.find_errors([[0.0]], [0]), LabelErrors)
+    assert_type(pencil.example(), Example)
     assert_type(pencil.open_run(path), Run)
     assert_type(pencil.prototype_start(Tensor(), Tensor()), Tensor)
     assert_type(pencil.Run(path).labels, Table)

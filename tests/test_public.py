@@ -28,6 +28,7 @@ PUBLIC = {
     "RunConfig",
     "VerdictRule",
     "__version__",
+    "example",
     "find_errors",
     "flip_certificates",
     "methods",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         three_phases,
     )
     from pencil.config import RunConfig
+    from pencil.data.example import example
     from pencil.engine import LabelLearner, LearnedLabels
     from pencil.errors import PencilError
     from pencil.estimates import prototype_start
@@ -50,6 +51,7 @@ __all__ = [
     "RunConfig",
     "VerdictRule",
     "__version__",
+    "example",
     "find_errors",
     "flip_certificates",
     "methods",
@@ -75,6 +77,7 @@ _MODULES = {
     "Run": "pencil.notebook",
     "RunConfig": "pencil.config",
     "VerdictRule": "pencil.results",
+    "example": "pencil.data.example",
     "find_errors": "pencil.finding",
     "flip_certificates": "pencil.algorithm",
     "open_run": "pencil.notebook",

@@ -14,6 +14,7 @@ from pencil._version import __version__
 from pencil.cli.audit import audit
 from pencil.cli.bench import bench
 from pencil.cli.embed import embed
+from pencil.cli.example import example
 from pencil.cli.export import export, trusted
 from pencil.cli.index import index
 from pencil.cli.output import print_json, say, show_warnings_plainly
@@ -45,7 +46,7 @@ def cli(context: click.Context, allow: tuple[str, ...]) -> None:
 
 for command in (
     *(train, resume, evaluate, predict, labels, report, review, audit, verify),
-    *(embed, export, trusted, index, noise, plan, presets, bench),
+    *(embed, example, export, trusted, index, noise, plan, presets, bench),
 ):
     cli.add_command(command)
 
