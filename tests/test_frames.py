@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import pencil
-from pencil.cli.continuing import continued
-from pencil.cli.settings import train_config
+from pencil.configure import continued, train_config
 from pencil.data import Text, shown
 from pencil.errors import ConfigError, DataError, RunError
 from pencil.frames import _pairs, rows_of, write_rows

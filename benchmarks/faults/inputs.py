@@ -120,7 +120,7 @@ def read(case: Case, path: Path) -> None:
 
 
 def _splits(case: Case, path: Path) -> Splits:
-    from pencil.cli.settings import data_section
+    from pencil.configure import data_section
     from pencil.data import read_shards, write_index
     from pencil.run import read_splits
 

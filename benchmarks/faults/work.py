@@ -24,8 +24,8 @@ from pencil.bench import measure, runner
 from pencil.bench.grid import Grid
 from pencil.bench.workers import Job, Result
 from pencil.cli.main import cli
-from pencil.cli.settings import train_config
 from pencil.config import RunConfig
+from pencil.configure import train_config
 from pencil.engine import Event
 from pencil.engine.checkpoint import damage
 from pencil.identity import unsealed

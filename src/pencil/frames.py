@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pencil.config import RunConfig
+from pencil.configure import apply_settings, choose_encoder, train_config
 from pencil.data.recognise import named
 from pencil.durable import make_folder, replacing
 from pencil.engine import Listener, Policy
@@ -58,9 +59,6 @@ def train(
     if isinstance(data, RunConfig):
         config = _changed(data, settings or {}, embed=embed, **roles)
         return Run(train_config_of_run(config, out, listeners, policy=policy))
-    # Here, because settings that suit the data come from the command line, which the library does not import.
-    from pencil.cli.settings import choose_encoder, train_config
-
     is_path = isinstance(data, str | Path)
     path = str(data) if is_path else str(write_rows(data, Path(out), columns=roles))
     pairs = (
@@ -80,8 +78,6 @@ def _changed(config: RunConfig, settings: Mapping[str, Any], **others: str | Non
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ConfigError(f"{given[0]}: data is a RunConfig, which holds all settings; set it there")
-    from pencil.cli.settings import apply_settings  # here for the reason given in train
-
     table = config.table()
     apply_settings(table, tuple(_pairs(settings)))
     return RunConfig.of(table)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pencil.cli.settings import train_config
 from pencil.config import RunConfig
+from pencil.configure import train_config
 from pencil.errors import RunError
 from pencil.presets import PRESETS, preset
 from pencil.run import RunDirectory, train

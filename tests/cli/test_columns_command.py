@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from pencil.cli.settings import train_config
+from pencil.configure import train_config
 
 WORDS = {
     "NUM": ("how many miles", "how much money", "what year was"),

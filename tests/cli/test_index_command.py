@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pencil.cli.settings import data_section, train_config
 from pencil.config import RunConfig
+from pencil.configure import data_section, train_config
 from pencil.errors import ConfigError, DataError
 from pencil.kinds import recognise
 from pencil.presets import preset

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from pencil.cli.main import cli
-from pencil.cli.settings import train_config
 from pencil.config import RunConfig
+from pencil.configure import train_config
 from pencil.errors import RunError
 from pencil.presets import preset, start_from
 from pencil.run import RunDirectory

@@ -8,8 +8,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from pencil.cli.continuing import continued
-from pencil.cli.settings import train_config
+from pencil.configure import continued, train_config
 from pencil.data import Image as Shown
 from pencil.embed import open_encoder
 from pencil.embed.finetune import Finetuned, finetuned, last_block, trainable_encoder

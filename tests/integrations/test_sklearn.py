@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pencil import CosineSchedule, CrossEntropy, PencilError
-from pencil.cli.settings import train_config
 from pencil.config import RunConfig
+from pencil.configure import train_config
 from pencil.estimates import Alarm, Interval
 from pencil.integrations.sklearn import PencilClassifier, _alarms
 from pencil.methods import CoTeaching

@@ -12,8 +12,8 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from pencil.cli.main import cli
-from pencil.cli.settings import choose_encoder
 from pencil.config import RunConfig
+from pencil.configure import choose_encoder
 from pencil.errors import RunError
 from pencil.identity import unsealed
 from pencil.presets import preset
@@ -183,7 +183,9 @@ def test_ranks_divide_the_rows_and_train_as_one_process_does(photos, tmp_path):
 
 
 def test_the_encoder_is_chosen_by_the_user_then_by_the_machine(photos, monkeypatch):
-    monkeypatch.setattr("pencil.cli.settings.default_encoder", lambda rows: (f"best for {rows}", "a line"))
+    monkeypatch.setattr(
+        "pencil.configure.settings.default_encoder", lambda rows: (f"best for {rows}", "a line")
+    )
     monkeypatch.delenv("PENCIL_EMBED")
     path = str(photos)
     assert choose_encoder(path, None) == ("best for images", "a line")

@@ -9,8 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from pencil.algorithm import Pencil
-from pencil.cli.continuing import continued
-from pencil.cli.settings import train_config
+from pencil.configure import continued, train_config
 from pencil.data import read_features
 from pencil.engine import LabelLearner
 from pencil.errors import ConfigError, DataError, RunError

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pencil.cli.settings import train_config
+from pencil.configure import train_config
 from pencil.data import Examples, RowNumbers, TensorInputs, as_text, row_keys, shown
 from pencil.errors import DataError
 from pencil.kinds import TrustedLabels

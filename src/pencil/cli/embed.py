@@ -61,7 +61,7 @@ def embed(
     efficientnet_lite0, minilm, ngrams (texts, not pretrained), or your own module:function. If the command is stopped,
     start it again: it continues. Under torchrun, ranks divide the rows.
     """
-    from pencil.cli.settings import check_reading, data_section
+    from pencil.configure import check_reading, data_section
     from pencil.embed import named_code, open_encoder
     from pencil.embed.parts import embed_rows, join_parts
     from pencil.engine import Runtime
@@ -85,7 +85,7 @@ def embed(
 
 def _default(data: str, settings: tuple[str, ...], rank: int) -> str:
     """The model that suits the data among those installed."""
-    from pencil.cli.settings import choose_encoder
+    from pencil.configure import choose_encoder
 
     name, line = choose_encoder(data, None, settings=settings)
     if name is None:

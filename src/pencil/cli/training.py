@@ -95,9 +95,8 @@ def train(
     data selects the settings, unless --config or --preset names others.
     """
     from pencil import run
-    from pencil.cli.continuing import continued
     from pencil.cli.progress import progress
-    from pencil.cli.settings import choose_encoder, train_config, words_of
+    from pencil.configure import choose_encoder, continued, train_config, words_of
 
     said = {data or "", flags["method"] or "", flags["embed"] or "", *words_of(flags["settings"])}
     earlier, others = flags.pop("earlier"), {"config": config, "preset": preset_name, "embed": flags["embed"]}

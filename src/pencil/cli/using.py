@@ -87,7 +87,7 @@ def predict(
     DATA is read like the run's own data; --set changes how. If DATA has labels, they are written too. DATA without
     labels may be an .npy or .npz of features, a folder of images, or a table of their paths.
     """
-    from pencil.cli.settings import check_reading, data_section, words_of
+    from pencil.configure import check_reading, data_section, words_of
     from pencil.results import write_labels
     from pencil.run import RunDirectory, check_apart, code_of_data, code_of_run
     from pencil.run import predict as predictions
@@ -177,7 +177,7 @@ def noise(data: str, noise: str, out: Path, seed: int, settings: tuple[str, ...]
 
     DATA is not changed. Train with the file: pencil train DATA --noise FILE.
     """
-    from pencil.cli.settings import check_reading, data_section
+    from pencil.configure import check_reading, data_section
     from pencil.data import write_label_file
     from pencil.results import writing
     from pencil.run import check_apart, code_of_data, noisy_labels, read_splits

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pencil.cli.continuing import continued
 from pencil.cli.main import cli
+from pencil.configure import continued
 from pencil.errors import ConfigError
 from pencil.run import RunDirectory
 
@@ -53,10 +53,14 @@ def test_what_belongs_to_the_rows_stays_with_the_same_data(folder, tmp_path, nam
 
 def test_other_data_has_labels_of_its_own(folder, tmp_path):
     np.savez(tmp_path / "more.npz", X=np.load(folder / "x.npy"), y=np.load(folder / "y.npy"))
-    table = continued(str(tmp_path / "more.npz"), folder / "run", None)
+    with pytest.warns(
+        UserWarning, match=r"more\.npz is not the data of the earlier run, so .*: noise, limit, labels"
+    ):
+        table = continued(str(tmp_path / "more.npz"), folder / "run", None)
     assert not {"labels", "noise", "limit"} & table["data"].keys()
 
 
+@pytest.mark.filterwarnings("ignore:.*is not the data of the earlier run")
 def test_rows_that_cannot_be_read_are_left_out_if_asked(folder, tmp_path):
     values = np.load(folder / "x.npy")
     values[3] = np.nan
@@ -68,6 +72,7 @@ def test_rows_that_cannot_be_read_are_left_out_if_asked(folder, tmp_path):
     assert (run.config.data.on_error, run.summary["examples"]) == ("skip", 89)
 
 
+@pytest.mark.filterwarnings("ignore:.*is not the data of the earlier run")
 def test_settings_say_how_the_data_is_read(folder, tmp_path):
     np.save(tmp_path / "x.npy", np.load(folder / "x.npy"))
     settings = (f"data.labels={folder / 'y.npy'}", "train.batch_size=64")

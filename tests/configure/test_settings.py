@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pencil.algorithm import Pencil
-from pencil.cli.settings import data_section, parse_noise, train_config
 from pencil.config import RunConfig
+from pencil.configure import data_section, parse_noise, train_config
 from pencil.data import write_index
 from pencil.errors import ConfigError
 from pencil.methods import CrossEntropy, GeneralizedCrossEntropy

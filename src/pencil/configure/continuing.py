@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
-from pencil.cli.output import say
-from pencil.cli.settings import data_section, pairs_of
 from pencil.config import RunConfig
+from pencil.configure.settings import data_section, pairs_of
 from pencil.embed.finetune import NAME as FINETUNED
 from pencil.embed.finetune import pixels_of, trainable_encoder
 from pencil.errors import ConfigError
@@ -94,8 +94,9 @@ def _joined_section(path: str, config: RunConfig, settings: tuple[str, ...]) -> 
     rows = {name: before[name] for name in (*OF_ROWS, *own) if before.get(name) is not None}
     same = _place(path) == _place(config.data.path)
     if rows and not same:
-        say(
-            f"{path} is not the data of the earlier run, so these settings of that run are left out: {', '.join(rows)}"
+        warnings.warn(
+            f"{path} is not the data of the earlier run, so these settings of that run are left out: {', '.join(rows)}",
+            stacklevel=4,
         )
     kept = {"validation": before["validation"], **(rows if same else {})}
     asked = [each for each in pairs_of(settings) if each[0].startswith("data.")]
