@@ -43,7 +43,15 @@ class Example:
 
 
 def example(rows: int = 3000, seed: int = 0) -> Example:
-    """Features with labels as people give them."""
+    """Make features with labels as people give them, to try things on.
+
+    Args:
+        rows: N.
+        seed: Of all that is drawn.
+
+    Returns:
+        ``features`` (N, 32), ``labels`` (N,), about a fifth of them wrong, and the ``truth`` (N,).
+    """
     random = np.random.default_rng(seed)
     classes = len(_KINDS)
     truth, hard = random.integers(classes, size=rows), random.lognormal(-0.3, 0.6, size=rows)
