@@ -20,9 +20,9 @@ KINDS = ("people", "images", "texts", "table")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
 @as_json
 def example(kind: str, out: Path, rows: int | None, seed: int, json_: bool) -> None:
-    """Write a small data set with wrong labels, and the right ones in truth.csv.
+    """Write a small data set with wrong labels, and its truth.
 
-    KIND is people (features, with labels as people give them; the default), images, texts or table.
+    The right labels are in truth.csv. KIND is people (features, with labels as people give them; the default), images, texts or table.
     """
     from pencil.data.example import write_example
 
