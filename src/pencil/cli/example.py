@@ -22,7 +22,8 @@ KINDS = ("people", "images", "texts", "table")
 def example(kind: str, out: Path, rows: int | None, seed: int, json_: bool) -> None:
     """Write a small data set with wrong labels, and its truth.
 
-    The right labels are in truth.csv. KIND is people (features, with labels as people give them; the default), images, texts or table.
+    The right labels are in truth.csv. KIND is people (features, with labels as people give them; the default), images,
+    texts or table.
     """
     from pencil.data.example import write_example
 
